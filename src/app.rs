@@ -10,7 +10,8 @@ use actix_web::dev::Server;
 use actix_web::middleware::{Condition, from_fn};
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::AbortHandle;
+use tokio::sync::{oneshot, watch};
+use tokio::task::{AbortHandle, LocalSet};
 
 use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
@@ -34,6 +35,7 @@ use crate::http::written::WrittenCache;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
 use crate::oidc::Issuer;
+use crate::outgoing::{CertificatesError, Networks, Sender};
 use crate::plural::counted;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
@@ -44,6 +46,8 @@ use crate::service::history::prune::prune;
 use crate::service::history::recorder::Recorder;
 use crate::service::identities::Identities;
 use crate::service::migrations::{self, MigrationError};
+use crate::service::webhooks::parts::Parts;
+use crate::service::webhooks::worker;
 use crate::service::{ServiceError, Services, sign_on, type_catalog, user_settings};
 use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
@@ -59,6 +63,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The first requests come before old changes are removed.
 const BEFORE_PRUNING: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
+
+/// How long the end of the service waits for requests to webhooks that are under way.
+const LAST_DELIVERIES: Duration = Duration::from_secs(10);
 
 /// A service that is ready to answer.
 pub struct Application {
@@ -314,8 +321,11 @@ impl Application {
         reload_on_hangup(self.certificates.clone())?;
         let _control = self.control();
         self.prune_daily();
+        let webhooks = Deliverer::start(&self.state.services)?;
+        let (feed, file) = (Arc::clone(&self.state.services.feed), self.file.clone());
         let (server, tools) = self.server()?;
         let handle = server.handle();
+        let no_more_webhooks = webhooks.stop.clone();
         tokio::spawn(async move {
             let name = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
@@ -324,11 +334,17 @@ impl Application {
             log::info!("{name}: finishing what is under way");
             // Tools only read, and begin again.
             tools.inspect(AbortHandle::abort);
+            feed.end();
+            let _ = no_more_webhooks.send(true);
             handle.stop(true).await;
         });
         log::info!("listening on {scheme}://{address}");
         log::info!("the interface is described on {scheme}://{address}/docs/");
-        server.await
+        let ended = server.await;
+        webhooks.stop().await;
+        // Tasks that were cut off may hold the store until the process has ended.
+        let closing = tokio::task::spawn_blocking(move || file.inspect(|file| file.close()));
+        ended.and(closing.await.map(drop).map_err(io::Error::other))
     }
 
     /// Removes old changes from the history as the settings say: soon after the start, and then once a day.
@@ -369,7 +385,10 @@ impl Application {
     /// # Errors
     /// As [`Application::run`].
     pub async fn run_without_signals(self) -> io::Result<()> {
-        self.server()?.0.await
+        let webhooks = Deliverer::start(&self.state.services)?;
+        let ended = self.server()?.0.await;
+        webhooks.stop().await;
+        ended
     }
 
     /// The server, and the task that answers MongoDB tools.
@@ -411,6 +430,40 @@ impl Application {
                 .default_service(web::to(no_such_path))
         };
         Ok((server::start(application, listener, &settings.server, tls)?, tools))
+    }
+}
+
+/// The thread that delivers to webhooks; without this it ends after what is under way.
+struct Deliverer {
+    stop: watch::Sender<bool>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Deliverer {
+    fn start(services: &Arc<Services>) -> io::Result<Self> {
+        let (stop, stopped) = watch::channel(false);
+        let (end, ended) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let services = Arc::clone(services);
+        std::thread::Builder::new().name("webhooks".to_owned()).spawn(move || {
+            LocalSet::new().block_on(&runtime, worker::run(services, stopped));
+            // Look-ups of names that hang do not hold up the end.
+            runtime.shutdown_background();
+            let _ = end.send(());
+        })?;
+        Ok(Self { stop, ended })
+    }
+
+    /// Waits for the end of what is under way, for at most 10 s.
+    async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        let _ = tokio::time::timeout(LAST_DELIVERIES, &mut self.ended).await;
+    }
+}
+
+impl Drop for Deliverer {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
     }
 }
 
@@ -590,7 +643,26 @@ pub async fn services_on(
     let types = type_catalog::TypeCatalog::default();
     let companions = Arc::new(Companions::default());
     let admission = Admission::new(settings.admission.bounds());
-    Ok(Services { store, feed, types, companions, directory, accounts, identities, admission, clock, max_time })
+    let networks = Networks::new(settings.webhooks.networks()?);
+    let sender = Sender::new(networks, settings.webhooks.timeout(), &settings.webhooks.ca_certificates);
+    let unusable = |error: CertificatesError| SettingsError::Invalid {
+        key: "webhooks.ca_certificates",
+        message: error.to_string(),
+    };
+    let webhooks = Arc::new(Parts::new(sender.map_err(unusable)?, settings.query.limits()));
+    Ok(Services {
+        store,
+        feed,
+        types,
+        companions,
+        directory,
+        accounts,
+        identities,
+        webhooks,
+        admission,
+        clock,
+        max_time,
+    })
 }
 
 /// The issuer of OpenID Connect that the settings name, if they do.

@@ -26,6 +26,7 @@ pub mod logging;
 pub mod metrics;
 pub mod moving;
 pub mod oidc;
+pub mod outgoing;
 pub mod plural;
 pub mod progress;
 pub mod query;

@@ -8,6 +8,7 @@ mod edge;
 mod history;
 pub mod reference;
 mod sources;
+mod webhooks;
 mod wire;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ pub use self::edge::{
     CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings,
 };
 pub use self::history::HistorySettings;
+pub use self::webhooks::WebhookSettings;
 pub use self::wire::WireSettings;
 
 /// The file that is compiled in, so that the binary alone starts.
@@ -48,6 +50,8 @@ pub struct Settings {
     pub wire: WireSettings,
     /// How long changes are kept.
     pub history: HistorySettings,
+    /// Where webhooks may go.
+    pub webhooks: WebhookSettings,
     /// Who may come in.
     pub auth: AuthSettings,
     /// What the REST interface allows.
@@ -398,6 +402,7 @@ impl Settings {
         let is_encrypted = self.server.tls.files()?.is_some();
         self.wire.validate(&self.store.location()?, is_encrypted)?;
         self.history.validate()?;
+        self.webhooks.validate()?;
         self.server.cors.origins()?;
         self.server.cors.headers()?;
         self.server.rate_limit.validate()?;
@@ -449,14 +454,7 @@ impl ServerSettings {
     /// # Errors
     /// When one of them is neither.
     pub fn proxies(&self) -> Result<Vec<IpNet>, SettingsError> {
-        let names = self.trusted_proxies.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let network = |name: &str| name.parse().or_else(|_| name.parse::<IpAddr>().map(IpNet::from));
-        names
-            .map(|name| {
-                let message = format!("{name} is neither an IP address nor a network such as 10.0.0.0/8");
-                network(name).map_err(|_| invalid("server.trusted_proxies", &message))
-            })
-            .collect()
+        networks("server.trusted_proxies", &self.trusted_proxies)
     }
 }
 
@@ -504,6 +502,18 @@ impl QuerySettings {
 fn variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("INVENTORY")).collect()
+}
+
+/// The networks in a list with commas; an address is a network of one.
+fn networks(key: &'static str, list: &str) -> Result<Vec<IpNet>, SettingsError> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let network = |name: &str| name.parse().or_else(|_| name.parse::<IpAddr>().map(IpNet::from));
+    names
+        .map(|name| {
+            let message = format!("{name} is neither an IP address nor a network such as 10.0.0.0/8");
+            network(name).map_err(|_| invalid(key, &message))
+        })
+        .collect()
 }
 
 fn positive(key: &'static str, value: u64) -> Result<(), SettingsError> {

@@ -81,10 +81,10 @@ def machines(type_id):
 def main():
     if not TOKEN:
         sys.exit("set INVENTORY_TOKEN to a token of the service")
-    type_id = type_of_machines()
     system = platform.system().lower()
     fields = {"hostname": platform.node(), "system": system, "cores": os.cpu_count(), "reporter": "Python"}
     try:
+        type_id = type_of_machines()
         print(f"{fields['hostname']}: {keep(type_id, fields)}")
         all_machines = [f"{machine['hostname']} ({machine['system']})" for machine in machines(type_id)]
     except urllib.error.HTTPError as error:

@@ -22,6 +22,7 @@ pub mod unchanged;
 pub mod user;
 pub mod user_input;
 pub mod violation;
+pub mod webhook_input;
 
 use bson::{Bson, DateTime, Document, doc};
 

@@ -17,8 +17,6 @@ use bson::spec::BinarySubtype;
 use bson::{DateTime, Document, doc};
 use sha2::{Digest, Sha256};
 
-use crate::domain::document::raw;
-
 /// The members that the hash of an entry leaves out. Pruning stores `previous`, the hash of a removed entry.
 pub const NOT_HASHED: [&str; 4] = ["_id", "user_name", "previous", "hash"];
 
@@ -177,9 +175,10 @@ impl Draft<'_> {
         add(&mut entry, cstr!("user_name"), self.author.user_name.as_deref());
         add(&mut entry, cstr!("comment"), self.author.comment.as_deref());
         add(&mut entry, cstr!("request_id"), self.author.request_id.as_deref());
-        entry.append(cstr!("changes"), &*raw(&self.changes.into_document()));
+        let changes = RawDocumentBuf::try_from(&self.changes.into_document());
+        entry.append(cstr!("changes"), &*changes.expect("it was made of BSON documents"));
         add(&mut entry, cstr!("state"), state.as_ref().map(|state| generic(state)));
-        let hash = hash_of(&entry, head.map(|head| &head.hash)).unwrap_or_default();
+        let hash = hash_of(&entry, head.map(|head| &head.hash)).expect("it was written just now");
         entry.append(cstr!("hash"), generic(&hash));
         (entry, Head { number, time, hash, state })
     }

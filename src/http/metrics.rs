@@ -57,7 +57,8 @@ fn text(state: &HttpState) -> HttpResponse {
         ("types", services.types.lookups()),
     ];
     let file = state.file.as_ref().map(|file| file.figures());
-    let text = state.metrics.text(&caches, services.accounts.sign_ins(), state.panics.count(), file);
+    let (sign_ins, deliveries) = (services.accounts.sign_ins(), &services.webhooks.deliveries);
+    let text = state.metrics.text(&caches, sign_ins, deliveries, state.panics.count(), file);
     HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
 }
 

@@ -40,6 +40,7 @@ mod types;
 mod user_settings;
 mod user_tokens;
 mod users;
+mod webhooks;
 pub mod written;
 
 pub use self::route_table::RouteAccess;

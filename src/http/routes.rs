@@ -16,7 +16,7 @@ use super::history::{changes, diff, entries, restoring};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
     aggregate, auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
-    user_tokens as tokens, users,
+    user_tokens as tokens, users, webhooks,
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
 
@@ -138,6 +138,17 @@ routes! {
     PUT "/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::update_group;
     PATCH "/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::patch_group;
     DELETE "/rest/groups/{public_id}", Right("base.user-management.group.delete"), groups::delete_group;
+
+    GET "/rest/webhooks/", Right("base.system.view"), webhooks::list_webhooks;
+    QUERY "/rest/webhooks/", Right("base.system.view"), webhooks::list_webhooks;
+    POST "/rest/webhooks/", Right("base.system.edit"), webhooks::create_webhook;
+    GET "/rest/webhooks/{public_id}", Right("base.system.view"), webhooks::get_webhook;
+    PUT "/rest/webhooks/{public_id}", Right("base.system.edit"), webhooks::update_webhook;
+    PATCH "/rest/webhooks/{public_id}", Right("base.system.edit"), webhooks::patch_webhook;
+    DELETE "/rest/webhooks/{public_id}", Right("base.system.edit"), webhooks::delete_webhook;
+    POST "/rest/webhooks/{public_id}/test", Right("base.system.edit"), webhooks::test_webhook;
+    POST "/rest/webhooks/{public_id}/replay", Right("base.system.edit"), webhooks::replay_webhook;
+    GET "/rest/webhooks/{public_id}/deliveries/", Right("base.system.view"), webhooks::list_deliveries;
 
     GET "/rest/rights/", SignedIn, rights::list_rights;
     QUERY "/rest/rights/", SignedIn, rights::list_rights;

@@ -2,6 +2,7 @@
 //!
 //! One set for each service. An update costs a look-up in a map and one or two atomic additions.
 
+mod deliveries;
 mod sign_ins;
 mod tally;
 
@@ -15,6 +16,7 @@ use prometheus::{
     TextEncoder,
 };
 
+pub use self::deliveries::{Deliveries, Delivery};
 pub use self::sign_ins::{SignIn, SignIns};
 pub use self::tally::Tally;
 
@@ -34,6 +36,7 @@ pub struct Metrics {
     cache_lookups: IntCounterVec,
     panics: IntCounter,
     sign_ins: IntCounterVec,
+    deliveries: IntCounterVec,
     /// Created by the first figure; other stores have none.
     embedded: OnceLock<Embedded>,
 }
@@ -126,6 +129,12 @@ impl Metrics {
                 "Sign-ins with a name and a password, by outcome (accepted, refused, held_back).",
                 &["outcome"],
             ),
+            deliveries: counters(
+                &registry,
+                "inventory_webhook_deliveries_total",
+                "Attempts to deliver to webhooks, by outcome (delivered, failed, paused).",
+                &["outcome"],
+            ),
             embedded: OnceLock::new(),
             registry,
         }
@@ -169,11 +178,16 @@ impl Metrics {
         &self,
         caches: &[(&str, &Tally)],
         sign_ins: &SignIns,
+        deliveries: &Deliveries,
         panics: u64,
         embedded: Option<EmbeddedFigures>,
     ) -> String {
         for (outcome, count) in sign_ins.counts() {
             let counter = self.sign_ins.with_label_values(&[outcome]);
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
+        for (outcome, count) in deliveries.counts() {
+            let counter = self.deliveries.with_label_values(&[outcome]);
             counter.inc_by(count.saturating_sub(counter.get()));
         }
         for (cache, tally) in caches {
@@ -261,12 +275,17 @@ mod tests {
     #[test]
     fn what_was_noted_is_told() {
         let (metrics, tally, sign_ins) = (Metrics::new(), Tally::default(), SignIns::default());
+        let deliveries = Deliveries::default();
         metrics.answered("/rest/types/", "GET", "200", Duration::from_millis(3));
         metrics.store_call("find", "ok", Duration::from_millis(1));
         metrics.refused("query_unknown_operator");
-        assert!(!metrics.text(&[], &sign_ins, 0, None).contains("inventory_embedded"), "there is no embedded store");
+        assert!(
+            !metrics.text(&[], &sign_ins, &deliveries, 0, None).contains("inventory_embedded"),
+            "there is no embedded store"
+        );
         metrics.committed(3);
         sign_ins.note(SignIn::Refused);
+        deliveries.note(Delivery::Failed);
         tally.note(true);
         tally.note(true);
         tally.note(false);
@@ -278,7 +297,7 @@ mod tests {
             unused_age: Duration::from_millis(1500),
             queue_length: 1,
         };
-        let text = metrics.text(&[("types", &tally)], &sign_ins, 2, Some(figures));
+        let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, 2, Some(figures));
         for line in [
             r#"inventory_http_request_duration_seconds_count{method="GET",route="/rest/types/",status="200"} 1"#,
             r#"inventory_http_request_duration_seconds_bucket{method="GET",route="/rest/types/",status="200",le="0.005"} 1"#,
@@ -296,6 +315,7 @@ mod tests {
             "inventory_panics_total 2",
             r#"inventory_sign_ins_total{outcome="refused"} 1"#,
             r#"inventory_sign_ins_total{outcome="accepted"} 0"#,
+            r#"inventory_webhook_deliveries_total{outcome="failed"} 1"#,
             &format!("inventory_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
         ] {
             assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
@@ -309,7 +329,7 @@ mod tests {
             assert!(text.contains(usual), "{usual}");
         }
         drop(under_way);
-        let text = metrics.text(&[("types", &tally)], &sign_ins, 2, None);
+        let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, 2, None);
         assert!(text.contains("inventory_http_requests_under_way 0") && text.contains("inventory_panics_total 2"));
         assert!(text.contains(r#"{cache="types",outcome="hit"} 2"#), "what was told is not told twice");
     }

@@ -1,23 +1,20 @@
 //! Asks the issuer for its keys, within bounds of time and size.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use ureq::Agent;
 use ureq::http::header;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use url::Url;
 
 use crate::auth::oidc::{IssuerKeys, KeysError, may_be_asked};
+use crate::outgoing::{self, CertificatesError};
 
 /// The time for both documents together.
 const TIME: Duration = Duration::from_secs(5);
 /// The most bytes of each document.
 const MOST_BYTES: u64 = 256 * 1024;
-/// The most bytes of the head of an answer.
-const MOST_HEAD_BYTES: usize = 16 * 1024;
 
 /// Why there are no keys.
 #[derive(Debug, thiserror::Error)]
@@ -63,23 +60,6 @@ pub(super) struct Fetched {
     pub(super) text: Vec<u8>,
 }
 
-/// Why the issuer cannot be asked at all.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificatesError {
-    /// The file cannot be read.
-    #[error("{path} cannot be read: {source}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// The file holds no certificate.
-    #[error("{0} has no certificate in PEM")]
-    Empty(String),
-}
-
 /// What the document about an issuer says (OpenID Connect Discovery).
 #[derive(Deserialize)]
 struct Discovery {
@@ -96,23 +76,8 @@ pub(super) struct Fetcher {
 impl Fetcher {
     /// For this issuer, whose certificate is checked with those in the file; an empty path: with the public ones.
     pub(super) fn new(issuer: &str, ca_certificates: &str) -> Result<Self, CertificatesError> {
-        let roots = if ca_certificates.is_empty() { RootCerts::WebPki } else { certificates(ca_certificates)? };
-        let tls = TlsConfig::builder()
-            .root_certs(roots)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .https_only(issuer.starts_with("https:"))
-            // The environment is no source of settings.
-            .proxy(None)
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .max_response_header_size(MOST_HEAD_BYTES)
-            // Keys are fetched rarely: a kept connection would only be found closed.
-            .max_idle_connections(0)
-            .user_agent("inventory-service")
-            .build();
+        let config =
+            outgoing::config(outgoing::roots(ca_certificates)?).https_only(issuer.starts_with("https:")).build();
         Ok(Self { agent: config.new_agent(), issuer: issuer.to_owned() })
     }
 
@@ -153,15 +118,4 @@ impl Fetcher {
         }
         response.body_mut().with_config().limit(MOST_BYTES).read_to_vec().map_err(failed)
     }
-}
-
-fn certificates(path: &str) -> Result<RootCerts, CertificatesError> {
-    let text = std::fs::read(path).map_err(|source| CertificatesError::Unreadable { path: path.to_owned(), source })?;
-    let found: Vec<Certificate<'static>> = parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() { Err(CertificatesError::Empty(path.to_owned())) } else { Ok(RootCerts::from(found)) }
 }

@@ -28,9 +28,8 @@ use self::fetch::{FetchError, Fetched, Fetcher};
 use crate::auth::AuthError;
 use crate::auth::oidc::{Bearer, IssuerKeys, OidcSettings, TokenProblem, TokenRules, may_be_of_issuer};
 use crate::clock::Clock;
+use crate::outgoing::CertificatesError;
 use crate::plural::counted;
-
-pub use self::fetch::CertificatesError;
 
 /// Between two questions to the issuer.
 const PAUSE: Duration = Duration::from_secs(5);

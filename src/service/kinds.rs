@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 
 use super::error_code::ErrorCode;
 use super::views;
-use crate::domain::{category_input, type_input, user};
+use crate::domain::{category_input, type_input, user, webhook_input};
 use crate::store::collections;
 
 /// A kind of resource of the interface: its collection and its names.
@@ -48,6 +48,10 @@ pub struct Groups;
 pub struct UserSettings;
 /// Tokens of machines, without their hashes.
 pub struct UserTokens;
+/// Webhooks.
+pub struct Webhooks;
+/// The last deliveries of webhooks.
+pub struct Deliveries;
 
 impl Resource for Objects {
     const COLLECTION: &'static str = collections::OBJECTS;
@@ -137,4 +141,19 @@ impl Resource for UserTokens {
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Owned(views::token(stored))
     }
+}
+
+impl Resource for Webhooks {
+    const COLLECTION: &'static str = collections::WEBHOOKS;
+    const MODEL: &'static str = "Webhook";
+    const NAME: &'static str = "webhook";
+    const NOT_FOUND: ErrorCode = ErrorCode::WebhookNotFound;
+    const MEMBERS: &[&'static str] = &webhook_input::KNOWN;
+}
+
+impl Resource for Deliveries {
+    const COLLECTION: &'static str = collections::WEBHOOK_DELIVERIES;
+    const MODEL: &'static str = "Delivery";
+    const NAME: &'static str = "delivery";
+    const NOT_FOUND: ErrorCode = ErrorCode::WebhookNotFound;
 }

@@ -1,6 +1,6 @@
-//! A lease: one of several instances that start together does the work, and the others wait.
+//! A lease: one of several instances does the work, and the others wait.
 //!
-//! It is a document in `service.migrations`: `{_id: "lease", holder, beat}`. The holder increases `beat` from time to
+//! It is a document in `service.migrations`: `{_id, holder, beat}`, with the name of the lease as its `_id`. The holder increases `beat` from time to
 //! time. A waiting instance that sees no change for long takes the lease over. No clocks are compared, so they may
 //! differ. A holder that was only slow notices it at its next beat and stops.
 
@@ -16,8 +16,32 @@ use crate::query::Filter;
 use crate::store::collections::MIGRATIONS;
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
-/// The `_id` of the document.
-const LEASE: &str = "lease";
+/// What a lease is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Preparing the store at a start.
+    Migrations,
+    /// Delivering to webhooks.
+    Webhooks,
+}
+
+impl Work {
+    /// The `_id` of the document.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Migrations => "lease",
+            Self::Webhooks => "webhooks",
+        }
+    }
+
+    /// What it does, for messages.
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Migrations => "preparing the store",
+            Self::Webhooks => "delivering to webhooks",
+        }
+    }
+}
 
 /// How a lease is kept.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +60,7 @@ impl Default for LeaseTimes {
 
 /// A lease that is held.
 pub(super) struct Lease<'a> {
+    work: Work,
     store: &'a dyn Store,
     times: LeaseTimes,
     holder: String,
@@ -49,38 +74,41 @@ impl<'a> Lease<'a> {
     /// # Errors
     /// As [`Store::find`] and [`Store::commit`].
     pub(super) async fn acquire(
+        work: Work,
         store: &'a dyn Store,
         times: LeaseTimes,
         max_time: Duration,
     ) -> Result<Self, StoreError> {
         let holder = format!("{:032x}", rand::random::<u128>());
-        let own = document(&holder, 0);
+        let own = document(work, &holder, 0);
         let mut seen: Option<(RawDocumentBuf, Instant)> = None;
         loop {
-            let change = match &seen {
-                Some((before, since)) if since.elapsed() >= times.abandoned_after => {
-                    Change::Replace { collection: MIGRATIONS, before: before.clone(), after: own.clone() }
-                }
-                _ => Change::Insert { collection: MIGRATIONS, document: own.clone() },
-            };
-            match store.commit(Unit::of(change)).await {
-                Ok(_) => return Ok(Self { store, times, holder, beat: 0, stored: own }),
-                Err(StoreError::Duplicate { .. } | StoreError::Stale) => {}
-                Err(error) => return Err(error),
-            }
-            let query = FindQuery::new(Filter::equals("_id", LEASE), max_time).limited(1);
+            let query = FindQuery::new(Filter::equals("_id", work.name()), max_time).limited(1);
             let found = store.find(MIGRATIONS, &query).await?;
-            match found.first() {
-                None => seen = None,
-                Some(now) => {
-                    if seen.as_ref().is_none_or(|(before, _)| before.as_bytes() != now.as_bytes()) {
+            let change = match found.first() {
+                None => Change::Insert { collection: MIGRATIONS, document: own.clone() },
+                Some(now) => match &seen {
+                    Some((before, since)) if before.as_bytes() == now.as_bytes() => {
+                        if since.elapsed() < times.abandoned_after {
+                            tokio::time::sleep(times.beat / 4).await;
+                            continue;
+                        }
+                        Change::Replace { collection: MIGRATIONS, before: before.clone(), after: own.clone() }
+                    }
+                    _ => {
                         if seen.is_none() {
-                            log::info!("another instance is preparing the store; waiting for it");
+                            log::info!("another instance is {}; waiting for it", work.doing());
                         }
                         seen = Some((RawDocument::to_owned(now), Instant::now()));
+                        continue;
                     }
-                    tokio::time::sleep(times.beat / 4).await;
-                }
+                },
+            };
+            match store.commit(Unit::of(change)).await {
+                Ok(_) => return Ok(Self { work, store, times, holder, beat: 0, stored: own }),
+                // Another instance was faster.
+                Err(StoreError::Duplicate { .. } | StoreError::Stale) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -104,12 +132,12 @@ impl<'a> Lease<'a> {
 
     async fn give_a_sign(&mut self) -> Result<(), StoreError> {
         self.beat += 1;
-        let after = document(&self.holder, self.beat);
+        let after = document(self.work, &self.holder, self.beat);
         let before = std::mem::replace(&mut self.stored, after.clone());
         match self.store.commit(Unit::of(Change::Replace { collection: MIGRATIONS, before, after })).await {
             Ok(_) => Ok(()),
             Err(StoreError::Stale) => {
-                Err(StoreError::Unavailable { reason: "another instance took over preparing the store".to_owned() })
+                Err(StoreError::Unavailable { reason: format!("another instance took over {}", self.work.doing()) })
             }
             Err(error) => Err(error),
         }
@@ -120,11 +148,11 @@ impl<'a> Lease<'a> {
         let delete = Change::Delete { collection: MIGRATIONS, before: self.stored };
         if let Err(error) = self.store.commit(Unit::of(delete)).await {
             // It is taken over when its time is up.
-            log::warn!("the lease on the store could not be given back: {error}");
+            log::warn!("the lease {} could not be given back: {error}", self.work.name());
         }
     }
 }
 
-fn document(holder: &str, beat: i64) -> RawDocumentBuf {
-    raw(&doc! {"_id": LEASE, "holder": holder, "beat": beat})
+fn document(work: Work, holder: &str, beat: i64) -> RawDocumentBuf {
+    raw(&doc! {"_id": work.name(), "holder": holder, "beat": beat})
 }

@@ -48,6 +48,7 @@ pub mod types;
 pub mod user_settings;
 pub mod users;
 mod views;
+pub mod webhooks;
 
 pub use self::directory::Caller;
 pub use self::error::ServiceError;

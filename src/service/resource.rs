@@ -6,7 +6,9 @@ use bson::{Bson, Document, doc};
 
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
-pub use super::kinds::{Categories, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users};
+pub use super::kinds::{
+    Categories, Deliveries, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users, Webhooks,
+};
 use super::list_query::ListQuery;
 use super::once::{self, Once};
 use super::precondition::IfMatch;

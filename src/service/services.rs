@@ -13,6 +13,7 @@ use super::history::feed::Feed;
 use super::history::past::Moment;
 use super::identities::Identities;
 use super::type_catalog::TypeCatalog;
+use super::webhooks::parts::Parts;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::store::Store;
@@ -33,6 +34,8 @@ pub struct Services {
     pub accounts: Arc<Accounts>,
     /// Callers with tokens of another issuer, if there is one.
     pub identities: Option<Arc<Identities>>,
+    /// What webhooks need.
+    pub webhooks: Arc<Parts>,
     /// What requests may take together.
     pub admission: Arc<Admission>,
     /// What time it is.
@@ -53,6 +56,7 @@ impl Services {
             directory: Arc::clone(&self.directory),
             accounts: Arc::clone(&self.accounts),
             identities: self.identities.clone(),
+            webhooks: Arc::clone(&self.webhooks),
             admission: Arc::clone(&self.admission),
             clock: Arc::clone(&self.clock),
             max_time: self.max_time,

@@ -127,6 +127,15 @@ pub const HISTORY: &str = "service.history";
 /// Ids that running imports gave to lines of their files, and outcomes of requests with an idempotency key.
 pub const IMPORTS: &str = "service.imports";
 
+/// The webhooks, as clients see them.
+pub const WEBHOOKS: &str = "service.webhooks";
+
+/// The secret and the cursor of each webhook, under the id of the webhook; no route reads it.
+pub const WEBHOOK_CURSORS: &str = "service.webhooks.cursors";
+
+/// The last deliveries of each webhook.
+pub const WEBHOOK_DELIVERIES: &str = "service.webhooks.deliveries";
+
 /// The completed migrations.
 pub const MIGRATIONS: &str = "service.migrations";
 
@@ -193,6 +202,9 @@ pub const ALL: &[CollectionSpec] = &[
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
     },
     CollectionSpec { name: IMPORTS, indexes: &[plain("of", &[up("of")]), plain("done_at", &[up("done_at")])] },
+    CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
+    CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
+    CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },
     CollectionSpec { name: MIGRATIONS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

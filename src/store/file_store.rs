@@ -22,6 +22,10 @@ pub trait FileStore: Send + Sync {
     /// From now on counts the commits of the writing thread in `metrics`.
     fn report_to(&self, metrics: &Arc<Metrics>);
 
+    /// Writes what waits, and closes the file, whoever still holds the store: questions are refused from then on. Waits
+    /// until that is done.
+    fn close(&self);
+
     /// Figures of the moment.
     fn figures(&self) -> EmbeddedFigures;
 }

@@ -43,4 +43,5 @@ mod store_commands;
 mod support;
 mod tidy;
 mod user_command;
+mod webhooks;
 mod wire;

@@ -278,3 +278,14 @@ fn the_table_of_settings_in_the_documents_is_the_present_one() {
         assert!(document == wanted, "docs/operation.md is behind config/base.toml; run with INVENTORY_WRITE_DOCS=1");
     }
 }
+
+#[test]
+fn networks_of_webhooks_are_networks_and_their_time_is_bounded() {
+    let wrong = "webhooks.allowed_networks: 10.0.0.0/99 is neither an IP address nor a network such as 10.0.0.0/8";
+    assert_eq!(refused(&[], &[("webhooks.allowed_networks", "10.0.0.1, 10.0.0.0/99")]), wrong);
+    let wrong = "webhooks.timeout_ms: must be from 100 to 30000";
+    assert_eq!(refused(&[], &[("webhooks.timeout_ms", "99")]), wrong);
+    assert_eq!(refused(&[], &[("webhooks.timeout_ms", "30001")]), wrong);
+    let allowed = Settings::defaults(&[("webhooks.allowed_networks", "10.0.0.1, fd00::/8")]).expect("settings");
+    assert_eq!(allowed.webhooks.networks().expect("networks").len(), 2);
+}

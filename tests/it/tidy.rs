@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("json", &["raw"]),
     ("suggest", &[]),
     ("history", &[]),
+    ("outgoing", &[]),
     ("plural", &[]),
     ("query", &["raw", "admission", "suggest"]),
     ("clock", &[]),
@@ -21,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("render", &["domain", "json", "raw"]),
     ("exchange", &["domain", "json", "raw", "query"]),
     ("auth", &["domain"]),
-    ("oidc", &["auth", "clock", "plural"]),
+    ("oidc", &["auth", "clock", "outgoing", "plural"]),
     (
         "service",
         &[
@@ -34,6 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "exchange",
             "auth",
             "oidc",
+            "outgoing",
             "history",
             "clock",
             "metrics",

@@ -7,29 +7,24 @@ use std::time::Duration;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, web};
-use bson::raw::RawDocument;
 use futures::stream;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
 use crate::auth::Authorization;
-use crate::domain::document::{integer, text};
 use crate::http::caller::Authenticated;
-use crate::http::envelope::{self, Wire};
+use crate::http::envelope;
 use crate::http::error::ApiError;
 use crate::http::objects::fields;
 use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
-use crate::json::write::DateStyle;
 use crate::query::Sort;
-use crate::service::history::changes::{Question, RESOURCES, Told, position, told};
+use crate::service::history::changes::{Question, RESOURCES, position, told};
+use crate::service::history::events::{View, described};
 use crate::service::history::feed::{Event, Position, Seat};
-use crate::service::rendering::{self, Views};
-use crate::service::resource::{Categories, Objects, Types};
 use crate::service::{Caller, ErrorCode, advice, sign_on};
-use crate::store::Documents;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How often a stream says that it is there; a comment, so it has no id.
@@ -41,14 +36,6 @@ const WAITING: usize = 4;
 /// A page looks at so many batches of changes at the most, so that a filter that matches little does not hold it up.
 const MOST_BATCHES: usize = 20;
 const LIMIT: u64 = 100;
-
-/// What events hold of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum View {
-    Native,
-    Render,
-    Ids,
-}
 
 /// A question that was understood.
 struct Asked {
@@ -118,11 +105,7 @@ async fn understood(
     if let Some(operator) = filter.as_ref().and_then(|filter| filter.needs_server()) {
         return Err(ApiError::parameter("filter", format!("{operator} cannot be asked of changes")));
     }
-    let view = match sent.one_of("view", &["native", "render", "ids"])? {
-        Some("render") => View::Render,
-        Some("ids") => View::Ids,
-        _ => View::Native,
-    };
+    let view = View::named(sent.one_of("view", &["native", "render", "ids"])?.unwrap_or_default());
     let header = request.headers().get(&LAST_EVENT_ID).filter(|_| is_stream);
     let header = header.map(|value| value.to_str().unwrap_or("a value that is no text"));
     let since = match (header, sent.get("since")) {
@@ -158,64 +141,12 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpRe
         let Some(last) = events.last() else { break };
         next = last.sequence();
         for (event, told) in told(&state.services, caller, &asked.question, &events).await? {
-            let (resource, mut data) = described(state, caller, asked.view, event, told).await?;
+            let (resource, mut data) = described(&state.services, caller, asked.view, event, told).await?;
             data["resource"] = resource.into();
             results.push(data);
         }
     }
     Ok(HttpResponse::Ok().json(json!({ "results": results, "next": next.to_string() })))
-}
-
-/// The resource of an event and its data.
-async fn described(
-    state: &HttpState,
-    caller: &Caller,
-    view: View,
-    event: &Event,
-    told: Told,
-) -> Result<(String, Value), ApiError> {
-    let entry = &event.entry;
-    let resource = text(entry, "resource").unwrap_or_default().to_owned();
-    let time = entry.get_datetime("time").ok().and_then(|time| time.try_to_rfc3339_string().ok());
-    let mut data = json!({
-        "kind": told.kind.name(),
-        "sequence": event.sequence(),
-        "action": text(entry, "action"),
-        "public_id": integer(entry, "public_id"),
-        "version": text(entry, "version"),
-        "time": time,
-        "user_id": integer(entry, "user_id"),
-    });
-    if view != View::Ids {
-        data["document"] = match told.document {
-            None => Value::Null,
-            Some(document) => shown(state, caller, view, &resource, &document).await?,
-        };
-    }
-    Ok((resource, data))
-}
-
-async fn shown(
-    state: &HttpState,
-    caller: &Caller,
-    view: View,
-    resource: &str,
-    document: &RawDocument,
-) -> Result<Value, ApiError> {
-    if resource == "objects" && view == View::Render {
-        let page: Documents = std::iter::once(document).collect();
-        let views = rendering::render_objects(&state.services, caller, &page, Views::default()).await?;
-        let view = views.iter().next().map(serde_json::from_slice).transpose();
-        return Ok(view.unwrap_or_default().unwrap_or_default());
-    }
-    let dates: DateStyle = match resource {
-        "objects" => Objects::DATES,
-        "types" => Types::DATES,
-        _ => Categories::DATES,
-    };
-    let mut json = Vec::with_capacity(document.as_bytes().len() * 2);
-    envelope::write_document(document, dates, &mut json)?;
-    Ok(serde_json::from_slice(&json).unwrap_or_default())
 }
 
 async fn streamed(
@@ -236,7 +167,9 @@ async fn streamed(
     let authorization = authorization.and_then(Authorization::parse);
     let (sender, receiver) = mpsc::channel(WAITING);
     let stream = Stream { state: web::Data::clone(&state), authorization, asked, sender, _seat: seat };
-    actix_web::rt::spawn(stream.run(since));
+    let feed = Arc::clone(feed);
+    // Also while it waits for a reader, or for the store.
+    actix_web::rt::spawn(async move { feed.until_end(stream.run(since)).await });
     let parts = stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|part| (Ok::<Bytes, actix_web::Error>(part), receiver))
     });
@@ -305,7 +238,7 @@ impl Stream {
         let caller = self.caller().await?;
         let mut text = String::new();
         for (event, told) in told(&self.state.services, &caller, &self.asked.question, events).await? {
-            let (resource, data) = described(&self.state, &caller, self.asked.view, event, told).await?;
+            let (resource, data) = described(&self.state.services, &caller, self.asked.view, event, told).await?;
             // Writing into a string cannot fail.
             let _ = write!(text, "event: {resource}\nid: {}\ndata: {data}\n\n", event.sequence());
         }

@@ -78,6 +78,7 @@ const PAST: Of = Operations(&[
     "revert_object",
     "revert_type",
     "revert_category",
+    "replay_webhook",
 ]);
 /// Operations that take an `Idempotency-Key`.
 const ONCE: Of = Operations(&[
@@ -90,6 +91,7 @@ const ONCE: Of = Operations(&[
     "create_group",
     "create_setting",
     "create_token",
+    "create_webhook",
     "patch_selected_objects",
 ]);
 /// Operations that change a user or a credential.
@@ -189,7 +191,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::GroupToMoveTo => &[Operations(&["delete_group"])],
         ErrorCode::SettingIdentifierTaken => &[Operations(&["create_setting"])],
         ErrorCode::QuotaExceeded => {
-            &[Operations(&["create_setting", "update_setting", "patch_setting", "create_token"])]
+            &[Operations(&["create_setting", "update_setting", "patch_setting", "create_token", "create_webhook"])]
         }
         ErrorCode::TokenNameTaken => &[Operations(&["create_token"])],
         ErrorCode::ValueTaken => &[
@@ -219,11 +221,13 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TokenNotFound => &[Variable("token_id")],
         ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}")],
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
+        ErrorCode::WebhookNotFound => &[Below("/rest/webhooks/{public_id}")],
         ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
         ErrorCode::HistoryGone | ErrorCode::HistoryUnknown => &[PAST],
         ErrorCode::MethodNotAllowed => &[Operations(&[])],
         ErrorCode::IdempotencyKeyInUse => &[ONCE],
         ErrorCode::TokenMadeBefore => &[Operations(&["create_token"])],
+        ErrorCode::WebhookMadeBefore => &[Operations(&["create_webhook"])],
         ErrorCode::BodyTooSlow => &[Bodies],
         ErrorCode::PreconditionFailed => &[Conditional, SELECTED_WRITES],
         ErrorCode::PreconditionRequired => &[Conditional],

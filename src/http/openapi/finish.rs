@@ -202,6 +202,7 @@ fn about(tag: &str) -> &'static str {
         "rights" => "The rights that the service knows.",
         "types" => "Types: which fields objects have, and how they are rendered.",
         "users" => "Users, their settings and their tokens for machines.",
+        "webhooks" => "Webhooks: changes that the service sends to other programs.",
         _ => "The service itself: its state, this description and its page.",
     }
 }

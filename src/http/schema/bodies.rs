@@ -11,6 +11,7 @@ use crate::domain::user::{
 };
 use crate::domain::{
     category_input, group_input, object_input, revert_input, setting_input, token_input, type_input, user_input,
+    webhook_input,
 };
 use crate::json::merge;
 
@@ -66,6 +67,10 @@ named! {
     SettingPatch,
     /// A new token for a machine.
     NewToken,
+    /// A new webhook, or the new state of one.
+    WebhookBody,
+    /// What to change of a webhook.
+    WebhookPatch,
     /// What to sign in with.
     LoginBody,
     /// Which state comes back.
@@ -101,6 +106,8 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("SettingBody", body(&setting_input::SETTING, &setting_rules)),
         ("SettingPatch", patch(&setting_input::SETTING, &setting_rules)),
         ("NewToken", body(&token_input::TOKEN, &token_rules())),
+        ("WebhookBody", body(&webhook_input::WEBHOOK, &webhook_rules())),
+        ("WebhookPatch", patch(&webhook_input::WEBHOOK, &webhook_rules())),
         ("LoginBody", body(&user_input::LOGIN, &login_rules())),
         ("RevertBody", body(&revert_input::REVERT, &revert_rules())),
     ]
@@ -303,6 +310,33 @@ fn token_rules() -> Value {
         },
         "rights": {"items": {"enum": names}},
         "mongodb": {"description": "whether MongoDB tools may sign in with it, see `wire.address`"},
+    }})
+}
+
+fn webhook_rules() -> Value {
+    let set_here = json!({"description": "Set by the service: taken and not used."});
+    json!({"properties": {
+        "name": {"minLength": 1, "maxLength": webhook_input::LONGEST_NAME, "pattern": r"\S"},
+        "url": {
+            "format": "webhook-url",
+            "maxLength": webhook_input::LONGEST_URL,
+            "description": "Where events go: https://, or http:// in a network of `webhooks.allowed_networks`.",
+        },
+        "resources": {
+            "items": {"enum": webhook_input::RESOURCES},
+            "uniqueItems": true,
+            "description": "What to tell of; all that the caller may see when nothing is said.",
+        },
+        "filter": {
+            "format": "mongodb-filter",
+            "maxLength": webhook_input::LONGEST_FILTER,
+            "description": "A MongoDB filter of objects, as text; it goes with the resource `objects` alone.",
+        },
+        "view": {"enum": webhook_input::VIEWS, "default": webhook_input::VIEWS[0]},
+        "active": {"default": true, "description": "Whether it delivers; true resumes a paused webhook."},
+        "state": set_here,
+        "reason": set_here,
+        "author_id": set_here,
     }})
 }
 

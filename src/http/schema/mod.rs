@@ -26,16 +26,16 @@ pub(super) use operation;
 pub(super) use self::bodies::{
     CategoryBody, CategoryPatch, GroupBody, GroupPatch, LoginBody, NewObject, NewSetting, NewToken, NewUser,
     ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, PipelineBody, RevertBody, SettingBody, SettingPatch, StateBody,
-    TypeBody, TypePatch, UserBody, UserPatch,
+    TypeBody, TypePatch, UserBody, UserPatch, WebhookBody, WebhookPatch,
 };
 pub(super) use self::parameters::{
     At, Atomic, Cascade, CategoryListing, Explain, ExportParameters, Following, Forget, GroupMembers,
     IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters, Listing, Moments, ObjectListing, Paging, References,
-    RightListing, RouteInQuestion, Selected,
+    Replay, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, CreatedObjects, Deleted, DeletedObjects,
-    DeletedWith, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, LogEntry,
-    RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type,
-    Updated, User, UserSetting, UserToken, WrittenObject,
+    DeletedWith, Delivery, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf,
+    ListedObject, LogEntry, RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo,
+    Single, StoredObject, Tested, Type, Updated, User, UserSetting, UserToken, Webhook, WrittenObject,
 };

@@ -100,6 +100,15 @@ pub struct Following {
     pub limit: u64,
 }
 
+/// Where a webhook begins again.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Replay {
+    /// The cursor behind which it goes on: the id of an event, `next` of a page of changes, or a `sequence`.
+    #[param(min_length = 1, format = "cursor")]
+    pub since: String,
+}
+
 /// The two moments of a difference.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -74,6 +74,19 @@ pub struct InsertedToken {
     tail: Tail,
 }
 
+/// A webhook that was made.
+#[derive(Serialize, ToSchema)]
+pub struct InsertedWebhook {
+    /// Its id.
+    pub result_id: i64,
+    /// What is kept of it.
+    pub raw: Webhook,
+    /// The secret that its signatures are made with, shown this once.
+    pub secret: String,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
 /// A resource that was changed.
 #[derive(Serialize, ToSchema)]
 pub struct Updated<T: ToSchema> {
@@ -705,6 +718,76 @@ pub struct UserToken {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool, required = false)]
     pub mongodb: Option<bool>,
+}
+
+/// A webhook.
+#[derive(Serialize, ToSchema)]
+pub struct Webhook {
+    /// Its id.
+    pub public_id: i64,
+    /// Its name for people.
+    pub name: String,
+    /// Where events go.
+    pub url: String,
+    /// What it tells of: `objects`, `types`, `categories`.
+    pub resources: Vec<String>,
+    /// A MongoDB filter of objects, as text.
+    #[schema(required)]
+    pub filter: Option<String>,
+    /// What events hold of the document: `native`, `render` or `ids`.
+    pub view: String,
+    /// Whether it delivers.
+    pub active: bool,
+    /// `active`, `off` when a user turned it off, `paused` when the service did.
+    pub state: String,
+    /// Why it is paused.
+    #[schema(required)]
+    pub reason: Option<String>,
+    /// The user whose rights and access lists decide what it tells: who saved it last.
+    pub author_id: i64,
+    /// When it was made.
+    pub creation_time: String,
+    /// When it was last changed.
+    #[schema(required)]
+    pub last_edit_time: Option<String>,
+}
+
+/// An attempt to deliver an event.
+#[derive(Serialize, ToSchema)]
+pub struct Delivery {
+    /// The webhook.
+    pub webhook_id: i64,
+    /// Counts the attempts of the webhook.
+    pub number: i64,
+    /// The header `webhook-id`: the same for all attempts for one event.
+    pub message_id: String,
+    /// Counts the attempts since the last delivery.
+    pub attempt: i64,
+    /// When it began.
+    pub time: String,
+    /// How long it took.
+    pub duration_ms: i64,
+    /// Whether the receiver has the event.
+    pub delivered: bool,
+    /// The status of the answer, if one came.
+    #[schema(required)]
+    pub status: Option<i64>,
+    /// What came of it, in a few words.
+    pub outcome: String,
+}
+
+/// What came of a test.
+#[derive(Serialize, ToSchema)]
+pub struct Tested {
+    /// Whether the receiver has the event.
+    pub delivered: bool,
+    /// The status of the answer, if one came.
+    #[schema(required)]
+    pub status: Option<i64>,
+    /// What came of it, in a few words.
+    pub outcome: String,
+    /// How long it took.
+    pub duration_ms: i64,
 }
 
 /// What the service is.

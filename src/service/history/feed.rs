@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
-use tokio::sync::{OnceCell, broadcast};
+use tokio::sync::{OnceCell, broadcast, watch};
 
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
@@ -118,6 +118,8 @@ pub struct Feed {
     deleted: Mutex<Option<(u64, DeletedTypes)>>,
     /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
     gaps: Mutex<BTreeMap<i64, Instant>>,
+    /// Whether the service is ending.
+    ending: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -169,7 +171,22 @@ impl Feed {
             seats: Arc::default(),
             deleted: Mutex::default(),
             gaps: Mutex::default(),
+            ending: watch::Sender::new(false),
         })
+    }
+
+    /// The service is ending: a stream would never end by itself, and its client goes on from where it was.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Does `work` until its end or [`Feed::end`], whichever comes first.
+    pub async fn until_end(&self, work: impl Future<Output = ()>) {
+        let mut ending = self.ending.subscribe();
+        tokio::select! {
+            () = work => {}
+            _ = ending.wait_for(|is_ending| *is_ending) => {}
+        }
     }
 
     /// The position behind all settled entries.
@@ -231,8 +248,8 @@ impl Feed {
         let begun = self.beginning().await?;
         self.settled.store(begun, Ordering::Release);
         let feed = Arc::clone(self);
-        // It ends with the process.
-        tokio::spawn(async move { feed.run().await });
+        // Behind the end of the service the store is closed.
+        tokio::spawn(async move { feed.until_end(feed.run()).await });
         Ok(())
     }
 
@@ -257,7 +274,7 @@ impl Feed {
         }
     }
 
-    async fn run(self: Arc<Self>) {
+    async fn run(&self) {
         let mut ended = self.flights.watch();
         let mut revision = None;
         loop {

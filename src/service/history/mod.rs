@@ -4,13 +4,14 @@
 //! the changes of a request. [`crate::history`] says what an entry is.
 //!
 //! Below the use cases are [`recorder`], [`feed`], [`as_of`] and what they need. Above them are [`entries`], [`moments`],
-//! [`diff`], [`revert`] and [`changes`], which know callers, rights and rules.
+//! [`diff`], [`revert`], [`changes`] and [`events`], which know callers, rights and rules.
 
 pub mod as_of;
 pub mod author;
 pub mod changes;
 pub mod diff;
 pub mod entries;
+pub mod events;
 pub mod feed;
 mod flights;
 pub mod forget;

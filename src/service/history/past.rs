@@ -19,7 +19,8 @@ use crate::store::{Documents, FindQuery, Store, StoreError};
 pub(super) const MOST_ENTRIES: u64 = 50_000;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// How often documents are read again that changed between two looks.
+/// How often the entries of documents are read that changed meanwhile. A second look finds the entry of each change, unless
+/// the change and its entry are not one unit: a MongoDB server by itself, or another tool.
 const LOOKS: usize = 4;
 
 /// A moment of the history: the state after all entries up to and including it.
@@ -72,46 +73,45 @@ pub(super) async fn changed_since(
     only: Option<&[i64]>,
     max_time: Duration,
 ) -> Result<BTreeMap<i64, Past>, StoreError> {
-    let kind = resource_of(collection).unwrap_or_default();
-    let mut changed = BTreeMap::new();
-    let mut asked: Option<Vec<i64>> = only.map(<[i64]>::to_vec);
-    for look in 1..=LOOKS {
-        let mut filter = of_kind(kind).and(moment.later());
-        if let Some(ids) = &asked {
-            filter = filter.and(Filter::one_of("public_id", bson_ids(ids.iter().copied())));
-        }
+    let of_kind = of_kind(resource_of(collection).unwrap_or_default()).and(moment.later());
+    let entries_of = async |ids: Option<&[i64]>| {
+        let ids = ids.map(|ids| Filter::one_of("public_id", bson_ids(ids.iter().copied())));
+        let filter = ids.map_or_else(|| of_kind.clone(), |ids| of_kind.clone().and(ids));
         let mut query = FindQuery::new(filter, max_time).limited(MOST_ENTRIES + 1);
         query.max_bytes = MOST_BYTES;
-        let found = match store.find(LOGS, &query).await {
-            Err(StoreError::TooLarge) => return Err(too_much()),
-            found => found?,
-        };
-        if found.len() as u64 > MOST_ENTRIES {
-            return Err(too_much());
+        match store.find(LOGS, &query).await {
+            Ok(found) if found.len() as u64 > MOST_ENTRIES => Err(too_much()),
+            Err(StoreError::TooLarge) => Err(too_much()),
+            found => found,
         }
-        let entries = by_id(&found);
-        let ids = bson_ids(entries.keys().copied());
-        let present = FindQuery::new(Filter::one_of("public_id", ids), max_time);
-        let present = store.find(collection, &present).await?;
-        let present: BTreeMap<i64, &RawDocument> =
-            present.iter().filter_map(|document| Some((integer(document, "public_id")?, document))).collect();
+    };
+    let mut found = entries_of(only).await?;
+    let ids = bson_ids(by_id(&found).into_keys());
+    let present = store.find(collection, &FindQuery::new(Filter::one_of("public_id", ids), max_time)).await?;
+    let present: BTreeMap<i64, &RawDocument> =
+        present.iter().filter_map(|document| Some((integer(document, "public_id")?, document))).collect();
+    let mut changed = BTreeMap::new();
+    for look in 1..=LOOKS {
         let mut unsettled = Vec::new();
-        for (id, entries) in entries {
+        for (id, entries) in by_id(&found) {
             let now = present.get(&id).copied();
-            let newest = entries.first().and_then(|entry| Head::of(entry));
-            if newest.is_some_and(|head| head.state == now.map(state_of)) {
-                changed.insert(id, turned_back(now, &entries)?);
-            } else if look < LOOKS {
-                unsettled.push(id);
-            } else {
-                let newest = now.map(RawDocument::to_owned);
-                changed.insert(id, Past { state: PastState::Unknown, newest });
+            let state = now.map(state_of);
+            // The entry that left the document as it was read; later ones do not concern it.
+            let newest = entries.iter().position(|entry| Head::of(entry).is_some_and(|head| head.state == state));
+            match newest {
+                Some(newest) => drop(changed.insert(id, turned_back(now, &entries[newest..])?)),
+                None if look < LOOKS => unsettled.push(id),
+                None => {
+                    let newest = now.map(RawDocument::to_owned);
+                    changed.insert(id, Past { state: PastState::Unknown, newest });
+                }
             }
         }
         if unsettled.is_empty() {
             break;
         }
-        asked = Some(unsettled);
+        // Read after the documents, so they have what changed these.
+        found = entries_of(Some(&unsettled)).await?;
     }
     Ok(changed)
 }

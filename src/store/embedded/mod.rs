@@ -399,6 +399,10 @@ impl FileStore for EmbeddedStore {
         self.writer.report_to(metrics);
     }
 
+    fn close(&self) {
+        self.writer.close();
+    }
+
     fn figures(&self) -> EmbeddedFigures {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.files.length(), self.files.taken_bytes());

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ const MEASURED_EVERY: Duration = Duration::from_mins(10);
 /// After this time without writes, a table commit follows.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// The handle of the thread. Dropping it waits until everything is written.
+/// The handle of the thread. Dropping it closes it.
 pub(crate) struct Handle {
     jobs: SyncSender<Job>,
     /// Units without an answer.
@@ -57,7 +57,7 @@ pub(crate) struct Handle {
     unused: Arc<ArcSwapOption<Unused>>,
     /// Whether a reader reported a failure, and the thread has not retried since.
     is_reopening: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The estimated unused bytes of the file at a moment.
@@ -97,7 +97,21 @@ enum Job {
 impl Handle {
     /// Whether nothing can be written any more, because the thread gave up.
     pub(crate) fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.thread().as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends the thread, and waits until everything is written.
+    pub(crate) fn close(&self) {
+        // Waits for a place in the queue; a thread that has ended needs no message.
+        let _ = self.jobs.send(Job::Stop);
+        let thread = self.thread().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the writing thread of the store had panicked");
+        }
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the file and starts the thread.
@@ -122,7 +136,14 @@ impl Handle {
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
         let thread = thread.map_err(|source| OpenError::Io { path: "the writing thread".into(), source })?;
-        Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, unused, is_reopening, thread: Some(thread) })
+        Ok(Self {
+            jobs: sender,
+            waiting: AtomicU64::new(0),
+            reporter,
+            unused,
+            is_reopening,
+            thread: Mutex::new(Some(thread)),
+        })
     }
 
     pub(crate) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -176,11 +197,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Waits for a place in the queue; a thread that has ended needs no message.
-        let _ = self.jobs.send(Job::Stop);
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            log::error!("the writing thread of the store had panicked");
-        }
+        self.close();
     }
 }
 

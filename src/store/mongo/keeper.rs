@@ -32,6 +32,17 @@ impl Keeper {
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = collections.to_vec();
     }
 
+    /// This collection is about to be dropped on purpose, and is kept again from when it is next declared.
+    pub(super) fn let_go(&self, collection: &str) {
+        let mut declared = self.declared.write().unwrap_or_else(PoisonError::into_inner);
+        declared.retain(|kept| kept.name != collection);
+    }
+
+    fn keeps(&self, collection: &str) -> bool {
+        let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
+        declared.iter().any(|kept| kept.name == collection)
+    }
+
     /// Something was dropped.
     pub(super) fn alarm(&self) {
         self.alarm.notify_one();
@@ -74,7 +85,9 @@ pub(super) async fn run(inner: Weak<Inner>, keeper: Arc<Keeper>) {
         let declared = keeper.declared.read().unwrap_or_else(PoisonError::into_inner).clone();
         for collection in &declared {
             // While the server is away, what was known last counts.
-            if let Ok(missing) = missing(&inner, collection).await {
+            let missing = missing(&inner, collection).await;
+            // Asked afterwards: it may have been let go meanwhile.
+            if let (Ok(missing), true) = (missing, keeper.keeps(collection.name)) {
                 look_after(&inner, &keeper, collection, &missing).await;
             }
         }

@@ -383,6 +383,10 @@ impl Copying for MongoStore {
 
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         let collection = collection.to_owned();
-        self.run(COPY_BOUND, async move |inner| dump::clear(&inner, &collection).await).await
+        self.run(COPY_BOUND, async move |inner| {
+            inner.keeper.let_go(&collection);
+            dump::clear(&inner, &collection).await
+        })
+        .await
     }
 }

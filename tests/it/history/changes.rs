@@ -1,9 +1,12 @@
 //! The changes as they happen, as pages and as a stream.
 
+use std::process::Command;
+
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::support::app::{TestApp, on_each_store, send};
+use crate::support::app::{ADMIN_PASSWORD, TestApp, on_each_store, send};
+use crate::support::process::ServiceProcess;
 
 /// A stream of events that is being read.
 struct Reader {
@@ -96,14 +99,14 @@ on_each_store! {
         let mut last = first.clone();
         for number in 1..=10 {
             let (_, cursor, data) = reader.event().await.expect("an event");
-            assert_eq!(data["document"]["fields"][0]["value"], number.to_string());
+            assert_eq!(data["document"]["fields"][0]["value"], number.to_string(), "behind {last}: {data}");
             last = cursor;
         }
         drop(reader);
         let mut reader = Reader::open(app, "/changes/?resource=objects", Some(&last)).await;
         for number in 11..=20 {
             let (_, _, data) = reader.event().await.expect("an event");
-            assert_eq!(data["document"]["fields"][0]["value"], number.to_string());
+            assert_eq!(data["document"]["fields"][0]["value"], number.to_string(), "behind {last}: {data}");
         }
     }
 
@@ -130,4 +133,24 @@ on_each_store! {
         assert_eq!(event, "error");
         assert!(reader.part().await.is_none());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_stops_ends_its_streams_and_closes_its_store() {
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let client = reqwest::Client::new();
+    let login = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
+    let login = send(client.post(format!("{}/rest/auth/login", service.origin)).json(&login)).await;
+    let token = login.json()["token"].as_str().expect("a token").to_owned();
+    let stream = client.get(format!("{}/rest/changes/", service.origin)).bearer_auth(token);
+    let stream = stream.header("Accept", "text/event-stream").send().await.expect("an answer");
+    let ended = tokio::task::spawn_blocking(move || service.terminate());
+    let text = stream.text().await.expect("the stream ends as a whole answer does");
+    assert!(text.contains("changes behind"), "{text}");
+    assert_eq!(ended.await.expect("it ends"), Some(0));
+    let mut check = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    let check = check.arg("check").current_dir(directory.path()).output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&check.stderr).into_owned() + &String::from_utf8_lossy(&check.stdout);
+    assert!(check.status.success() && !said.contains("not closed properly"), "{said}");
 }

@@ -1,10 +1,14 @@
 //! What was, as it was read then.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::now;
-use crate::support::app::{fields, on_each_store, send};
+use crate::support::app::{TestApp, fields, on_each_store, send};
+use crate::support::counting::CountingStore;
 
 /// A rendered view without the moment at which it was made.
 fn timeless(mut view: Value) -> Value {
@@ -96,4 +100,34 @@ on_each_store! {
         assert_eq!(app.get_with("/objects/", &[("at", "1"), ("explain", "true")]).await.status, 400);
         assert_eq!(app.get_with("/users/", &[("at", "1")]).await.status, 400);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_changes_during_each_question_has_a_past() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("units", "number")]).await;
+    let id = app.create_object(kind, &json!({"units": 0})).await;
+    let then = now(&app).await;
+    let change = async |request: reqwest::RequestBuilder, units: usize| {
+        let answer = send(request.json(&json!({"fields": {"units": units}}))).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+    };
+    let path = format!("/objects/{id}");
+    change(app.request(Method::PATCH, &path), 1).await;
+    let (patch, changes) = (app.request(Method::PATCH, &path), Arc::new(AtomicUsize::new(1)));
+    let counted = Arc::clone(&changes);
+    counter.before_finds(move |collection| {
+        let units = (collection == "framework.objects").then(|| counted.fetch_add(1, Ordering::SeqCst) + 1);
+        let patch = patch.try_clone().expect("it has no body yet");
+        Box::pin(async move {
+            if let Some(units) = units {
+                change(patch, units).await;
+            }
+        })
+    });
+    let answer = app.get(&format!("{path}/native?at={then}")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.json()["fields"][0]["value"], 0);
+    assert!(changes.load(Ordering::SeqCst) > 1, "it changed between the questions");
 }

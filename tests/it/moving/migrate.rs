@@ -69,10 +69,12 @@ async fn a_migration_to_mongodb_ends_without_an_alarm() {
     };
     run(&["demo", "--objects", "200"]);
     let to = there.new_uri();
-    // The alarm was raised in about every third run: it raced with the end of the process.
-    for _ in 0..8 {
+    // An alarm was raised in about every third run: it raced with the end of the process.
+    for run_number in 0..8 {
+        // An empty database has no indexes to begin with.
+        let to = if run_number < 2 { there.new_uri() } else { to.clone() };
         let said = run(&["migrate", "--to", &to, "--from", "embedded:data", "--force"]);
-        assert!(!said.contains("no MongoDB server takes writes"), "{said}");
+        assert!(!said.contains("no MongoDB server takes writes") && !said.contains("ERROR"), "{said}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use inventory_service::admission::Admission;
 use inventory_service::app::{Application, Opened, open};
-use inventory_service::clock::SystemClock;
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::settings::Settings;
 use inventory_service::store::Store;
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -79,11 +79,26 @@ impl TestApp {
         Self::start(directory, &uri, settings, wrap).await
     }
 
+    /// On a store of the test's own, with settings and a clock of its own.
+    pub(crate) async fn on_with_clock(uri: &str, settings: &[(&str, &str)], clock: Arc<dyn Clock>) -> Self {
+        Self::start_with(TempDir::new().expect("a temporary directory"), uri, settings, |store| store, clock).await
+    }
+
     async fn start(
         directory: TempDir,
         uri: &str,
         settings: &[(&str, &str)],
         wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
+        Self::start_with(directory, uri, settings, wrap, Arc::new(SystemClock)).await
+    }
+
+    async fn start_with(
+        directory: TempDir,
+        uri: &str,
+        settings: &[(&str, &str)],
+        wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
         let mut pairs = vec![
             ("server.port", "0"),
@@ -98,9 +113,8 @@ impl TestApp {
         let settings = Settings::defaults(&pairs).expect("valid settings");
         let Opened { store, file } = open(&settings.store).await.expect("the store opens");
         let store = wrap(store);
-        let application = Application::with_store(settings, Arc::clone(&store), file, Arc::new(SystemClock))
-            .await
-            .expect("the application starts");
+        let application =
+            Application::with_store(settings, Arc::clone(&store), file, clock).await.expect("the application starts");
         let origin = format!("http://{}", application.address().expect("an address"));
         let admission = Arc::clone(&application.services().admission);
         let wire = application.wire_address();
@@ -113,6 +127,11 @@ impl TestApp {
         let mut app = Self { origin, store, admission, wire, client, token: String::new(), _directory: directory };
         app.token = app.login("admin", ADMIN_PASSWORD).await;
         app
+    }
+
+    /// Signs the first administrator in again, for tests that let much time pass.
+    pub(crate) async fn sign_in_again(&mut self) {
+        self.token = self.login("admin", ADMIN_PASSWORD).await;
     }
 
     /// Signs in and gives the token.

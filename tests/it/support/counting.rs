@@ -1,10 +1,11 @@
-//! A store that counts the questions it is asked, and panics when it is told to.
+//! A store that counts the questions it is asked, and panics or does something first when it is told to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use inventory_service::query::Filter;
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
@@ -19,7 +20,10 @@ pub(crate) struct CountingStore {
 
 /// How many calls there were.
 #[derive(Clone, Default)]
-pub(crate) struct Counter(Arc<AtomicUsize>, Arc<AtomicBool>);
+pub(crate) struct Counter(Arc<AtomicUsize>, Arc<AtomicBool>, Arc<Mutex<Option<Before>>>);
+
+/// What is done before a `find`, by the collection that it asks.
+type Before = Arc<dyn Fn(&str) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Counter {
     pub(crate) fn calls(&self) -> usize {
@@ -29,6 +33,20 @@ impl Counter {
     /// Has the next question panic.
     pub(crate) fn panic_next(&self) {
         self.1.store(true, Ordering::SeqCst);
+    }
+
+    /// Has `work` done before each `find` that is not one of its own.
+    pub(crate) fn before_finds(&self, work: impl Fn(&str) -> BoxFuture<'static, ()> + Send + Sync + 'static) {
+        *self.2.lock().expect("a lock") = Some(Arc::new(work));
+    }
+
+    async fn prepared(&self, collection: &str) {
+        // Taken out, so that its own questions do not do it again.
+        let work = self.2.lock().expect("a lock").take();
+        if let Some(work) = work {
+            work(collection).await;
+            *self.2.lock().expect("a lock") = Some(work);
+        }
     }
 
     fn count(&self) {
@@ -55,6 +73,7 @@ impl Store for CountingStore {
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
         self.counter.count();
+        self.counter.prepared(collection).await;
         self.inner.find(collection, query).await
     }
 

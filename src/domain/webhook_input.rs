@@ -1,0 +1,258 @@
+//! The body of a webhook: docs/api.md, Webhooks.
+
+use std::borrow::Cow;
+
+use bson::{Bson, DateTime, Document, doc};
+use url::Url;
+use validator::{Validate, ValidationError};
+
+use super::rules::{broken, not_blank};
+use super::schema::{Kind, Member, Schema, Unknown};
+use super::violation::quoted;
+use super::{Violation, Violations, kept_if_same};
+
+/// The body of a webhook.
+pub const WEBHOOK: Schema = Schema {
+    members: &[
+        Member::required("name", Kind::Text),
+        Member::required("url", Kind::Text),
+        Member::optional("resources", Kind::List(&Kind::Text)).or_null(),
+        Member::optional("filter", Kind::Text).or_null(),
+        Member::optional("view", Kind::Text),
+        Member::optional("active", Kind::Boolean),
+        // Set by the service: taken and not used.
+        Member::optional("state", Kind::Any),
+        Member::optional("reason", Kind::Any).or_null(),
+        Member::optional("author_id", Kind::Any).or_null(),
+    ],
+    unknown: Unknown::RefusedUnlessRead,
+};
+
+/// The members of a stored webhook.
+pub const KNOWN: [&str; 12] = [
+    "public_id",
+    "name",
+    "url",
+    "resources",
+    "filter",
+    "view",
+    "active",
+    "state",
+    "reason",
+    "author_id",
+    "creation_time",
+    "last_edit_time",
+];
+
+/// What may be followed.
+pub const RESOURCES: [&str; 3] = ["objects", "types", "categories"];
+/// What events hold of the document.
+pub const VIEWS: [&str; 3] = ["native", "render", "ids"];
+
+/// The state of a webhook that delivers.
+pub const ACTIVE: &str = "active";
+/// The state of one that its users turned off.
+pub const OFF: &str = "off";
+/// The state of one that the service turned off, for the `reason` beside it.
+pub const PAUSED: &str = "paused";
+
+/// In characters.
+pub const LONGEST_NAME: u64 = 256;
+/// In bytes.
+pub const LONGEST_URL: usize = 2048;
+/// In bytes.
+pub const LONGEST_FILTER: usize = 16 * 1024;
+
+/// Rules for the values of a body.
+#[derive(Validate)]
+struct Rules<'a> {
+    #[validate(
+        length(max = "LONGEST_NAME", message = "must have 1 to 256 characters"),
+        custom(function = not_blank, message = "must have 1 to 256 characters")
+    )]
+    name: &'a str,
+    #[validate(custom(function = is_address))]
+    url: &'a str,
+    #[validate(custom(function = is_short))]
+    filter: Option<&'a str>,
+    #[validate(custom(function = is_view))]
+    view: Option<&'a str>,
+}
+
+fn wrong(message: impl Into<Cow<'static, str>>) -> ValidationError {
+    ValidationError::new("wrong").with_message(message.into())
+}
+
+fn is_short(filter: &str) -> Result<(), ValidationError> {
+    if filter.len() <= LONGEST_FILTER {
+        Ok(())
+    } else {
+        Err(wrong(format!("must have at most {LONGEST_FILTER} bytes")))
+    }
+}
+
+fn is_view(view: &str) -> Result<(), ValidationError> {
+    if VIEWS.contains(&view) { Ok(()) } else { Err(wrong(format!("must be one of {}", VIEWS.join(", ")))) }
+}
+
+fn is_address(sent: &str) -> Result<(), ValidationError> {
+    if sent.len() > LONGEST_URL {
+        return Err(wrong(format!("must have at most {LONGEST_URL} bytes")));
+    }
+    let url =
+        Url::parse(sent).map_err(|_| wrong("is no URL; write for instance https://hooks.example.org/inventory"))?;
+    if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
+        return Err(wrong("must start with https://, or with http:// for a network of webhooks.allowed_networks"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("must name no user and no password; receivers check the signature"));
+    }
+    if url.fragment().is_some() || sent.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(wrong("must have no fragment, no spaces and no control characters"));
+    }
+    Ok(())
+}
+
+/// Checks a body, and gives it every default but that of `resources`.
+///
+/// # Errors
+/// Everything that is wrong with the body.
+pub fn read(body: &Document) -> Result<Document, Violations> {
+    let accepted = WEBHOOK.apply(body)?;
+    let said = |name: &str| accepted.get_str(name).ok();
+    let rules = Rules {
+        name: said("name").unwrap_or_default(),
+        url: said("url").unwrap_or_default(),
+        filter: said("filter"),
+        view: said("view"),
+    };
+    let mut violations = broken(&rules, &["name", "url", "filter", "view"]);
+    let mut resources: Vec<&str> = Vec::new();
+    for (index, name) in accepted.get_array("resources").into_iter().flatten().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        if resources.contains(&name) {
+            violations.push(Violation::new(format!("/resources/{index}"), "is there twice"));
+        } else if !RESOURCES.contains(&name) {
+            let message = format!("{} is none of {}", quoted(name), RESOURCES.join(", "));
+            violations.push(Violation::new(format!("/resources/{index}"), message));
+        }
+        resources.push(name);
+    }
+    let filter = said("filter").filter(|text| !text.trim().is_empty());
+    if filter.is_some() && resources != ["objects"] {
+        violations.push(Violation::new("/filter", "is about objects; add \"resources\": [\"objects\"]"));
+    }
+    if !violations.is_empty() {
+        return Err(violations);
+    }
+    Ok(doc! {
+        "name": rules.name,
+        "url": rules.url,
+        "resources": resources,
+        "filter": filter,
+        "view": rules.view.unwrap_or(VIEWS[0]),
+        "active": accepted.get_bool("active").unwrap_or(true),
+    })
+}
+
+/// A new stored webhook.
+pub fn created(accepted: Document, id: i64, author_id: i64, now: DateTime) -> Document {
+    stored(accepted, doc! { "public_id": id }, author_id, (now.into(), Bson::Null))
+}
+
+/// The stored document after an update by this user. A webhook that stays inactive keeps its state.
+pub fn updated(accepted: Document, before: &Document, author_id: i64, now: DateTime) -> Document {
+    let is_still_off = !accepted.get_bool("active").unwrap_or(true) && !before.get_bool("active").unwrap_or(true);
+    let mut ids = Document::new();
+    for name in ["_id", "public_id"] {
+        ids.extend(before.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let made = before.get("creation_time").cloned().unwrap_or(Bson::Null);
+    let mut after = stored(accepted, ids, author_id, (made, now.into()));
+    if is_still_off {
+        for name in ["state", "reason"] {
+            after.extend(before.get(name).map(|value| (name.to_owned(), value.clone())));
+        }
+    }
+    kept_if_same(after, before, &["last_edit_time"])
+}
+
+fn stored(accepted: Document, mut document: Document, author_id: i64, times: (Bson, Bson)) -> Document {
+    let is_active = accepted.get_bool("active").unwrap_or(true);
+    document.extend(accepted);
+    document.extend(doc! {
+        "state": if is_active { ACTIVE } else { OFF },
+        "reason": Bson::Null,
+        "author_id": author_id,
+        "creation_time": times.0,
+        "last_edit_time": times.1,
+    });
+    document
+}
+
+/// The stored document once the service has paused it.
+pub fn paused(before: &Document, reason: &str) -> Document {
+    let mut after = before.clone();
+    after.extend(doc! { "active": false, "state": PAUSED, "reason": reason });
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointers(body: &Document) -> Vec<String> {
+        let found = read(body).expect_err("something is wrong");
+        found.into_iter().map(|violation| violation.pointer).collect()
+    }
+
+    #[test]
+    fn a_name_and_a_url_are_enough() {
+        let read = read(&doc! {"name": "a", "url": "https://hooks.example.org/"}).expect("right");
+        let expected = doc! {
+            "name": "a", "url": "https://hooks.example.org/", "resources": [], "filter": null, "view": "native",
+            "active": true,
+        };
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn everything_wrong_with_a_webhook_is_named_at_once() {
+        let body = doc! {"name": " ", "url": "ftp://x", "resources": ["objects", "objects", "users"], "filter": "{}", "view": "x"};
+        assert_eq!(pointers(&body), ["/name", "/url", "/view", "/resources/1", "/resources/2", "/filter"]);
+    }
+
+    #[test]
+    fn addresses_with_users_fragments_or_spaces_are_refused() {
+        for url in [
+            "",
+            "hooks.example.org",
+            "https://",
+            "https://user@h/",
+            "https://user:word@h/",
+            "https://h/#a",
+            "https://h/ a",
+            "\thttps://h/",
+            "file:///etc/passwd",
+        ] {
+            assert_eq!(pointers(&doc! {"name": "a", "url": url}), ["/url"], "{url}");
+        }
+    }
+
+    #[test]
+    fn a_paused_webhook_keeps_its_reason_until_it_is_active_again() {
+        let sent = |active: bool| read(&doc! {"name": "a", "url": "https://h/", "active": active}).expect("right");
+        let now = DateTime::from_millis(5);
+        let made = created(sent(true), 1, 7, now);
+        let stopped = paused(&made, "gone");
+        let renamed =
+            updated(read(&doc! {"name": "b", "url": "https://h/", "active": false}).expect("right"), &stopped, 7, now);
+        let state = |webhook: &Document| (webhook.get("state").cloned(), webhook.get("reason").cloned());
+        let said = |state: &str, reason: Bson| (Some(Bson::from(state)), Some(reason));
+        assert_eq!(state(&renamed), said(PAUSED, "gone".into()));
+        let resumed = updated(sent(true), &renamed, 8, now);
+        assert_eq!(state(&resumed), said(ACTIVE, Bson::Null));
+        assert_eq!(resumed.get("author_id"), Some(&Bson::Int64(8)));
+        assert_eq!(state(&updated(sent(false), &resumed, 8, now)), said(OFF, Bson::Null));
+    }
+}

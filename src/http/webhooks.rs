@@ -1,0 +1,201 @@
+//! Routes of webhooks: docs/api.md, Webhooks.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::json;
+
+use super::body::{JsonBody, JsonValue};
+use super::caller::Authenticated;
+use super::conditional::Precondition;
+use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
+use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
+use super::listing;
+use super::params::{ListRoute, Parameters};
+use super::path::PathId;
+use super::schema::{
+    Deleted, Delivery, Explain, IdempotencyHeader, IfMatch, IfNoneMatch, InsertedWebhook, ListOf, Listing, Replay,
+    Results, Single, Tested, Updated, Webhook, WebhookBody, WebhookPatch, operation,
+};
+use super::sent::Sent;
+use super::state::HttpState;
+use crate::domain::document::integer;
+use crate::json::write::DateStyle;
+use crate::service::once::Once;
+use crate::service::resource::{self, Deliveries, Webhooks};
+use crate::service::webhooks::manage as service;
+use crate::service::{ErrorCode, ServiceError};
+
+const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
+
+impl Wire for Webhooks {
+    const PATH: &'static str = "/webhooks/";
+    const DATES: DateStyle = DateStyle::Iso;
+    const TIME: &'static str = ISO_TIME;
+}
+
+impl Wire for Deliveries {
+    const PATH: &'static str = "/webhooks/";
+    const DATES: DateStyle = DateStyle::Iso;
+    const TIME: &'static str = ISO_TIME;
+}
+
+operation! {
+    /// List webhooks.
+    list_webhooks: params(Listing), responses((status = 200, body = ListOf<Webhook>))
+}
+pub(super) async fn list_webhooks(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+    let listed = resource::list::<Webhooks>(&state.services, &params.query).await?;
+    listing::advised::<Webhooks>(&state, &request, Webhooks::PATH, &params, listed).await
+}
+
+operation! {
+    /// Read a webhook.
+    get_webhook: params(IfNoneMatch), responses((status = 200, body = Single<Webhook>))
+}
+pub(super) async fn get_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let found = resource::get::<Webhooks>(&state.services, id.0).await?;
+    envelope::single::<Webhooks>(&state, &request, &found)
+}
+
+operation! {
+    /// Create a webhook; the answer shows its secret this once.
+    create_webhook: params(IdempotencyHeader), request_body = WebhookBody, responses((status = 201, body = InsertedWebhook))
+}
+pub(super) async fn create_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    key: IdempotencyKey,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let work = service::create_webhook(&state.services, &caller.0, &body.0);
+    let again = async |_| {
+        let message =
+            "the webhook was made under this key, and its secret shown then; delete it, and make one under another key";
+        Err(ServiceError::refused(ErrorCode::WebhookMadeBefore, message))
+    };
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
+    let id = integer(&created.stored, "public_id").unwrap_or_default();
+    let path = format!("/webhooks/{id}");
+    let secret = json!({"secret": created.secret.expose()});
+    let place = (StatusCode::CREATED, path.as_str());
+    let inserted = envelope::inserted_at::<Webhooks>(&state, &request, place, &id, &created.stored, &secret)?;
+    Ok(envelope::secret(inserted))
+}
+
+operation! {
+    /// Replace a webhook; the caller becomes its author. `"active": true` resumes a paused one.
+    update_webhook: params(IfMatch), request_body = WebhookBody, responses((status = 202, body = Updated<Webhook>))
+}
+pub(super) async fn update_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::update_webhook(&state.services, &caller.0, (id.0, &condition.0), &body.0).await?;
+    envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+operation! {
+    /// Merge a patch into a webhook; the caller becomes its author. `{"active": true}` resumes a paused one.
+    patch_webhook:
+        params(IfMatch),
+        request_body(content((WebhookPatch = "application/json"), (WebhookPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<Webhook>))
+}
+pub(super) async fn patch_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::patch_webhook(&state.services, &caller.0, (id.0, &condition.0), &patch.0).await?;
+    envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+operation! {
+    /// Delete a webhook with its secret and the records of its deliveries.
+    delete_webhook: params(IfMatch), responses((status = 202, body = Deleted<Webhook>))
+}
+pub(super) async fn delete_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let deleted = service::delete_webhook(&state.services, id.0, &condition.0).await?;
+    envelope::deleted::<Webhooks>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
+}
+
+operation! {
+    /// Send a test event to a webhook now, and say what came of it.
+    test_webhook: responses((status = 200, body = Tested))
+}
+pub(super) async fn test_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let tested = service::test_webhook(&state.services, id.0).await?;
+    let body = json!({
+        "delivered": tested.outcome.is_delivered(),
+        "status": tested.outcome.status(),
+        "outcome": tested.outcome.words(),
+        "duration_ms": u64::try_from(tested.duration.as_millis()).unwrap_or(u64::MAX),
+    });
+    Ok(HttpResponse::Ok().json(body))
+}
+
+operation! {
+    /// Set the cursor of a webhook back, so that it sends again what changed since.
+    replay_webhook: params(Replay), responses((status = 202, body = Updated<Webhook>))
+}
+pub(super) async fn replay_webhook(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&["since"], state.params.unknown)?;
+    let since = sent.get("since").ok_or_else(|| ApiError::parameter("since", "is needed: a cursor of changes"))?;
+    let updated = service::replay_webhook(&state.services, id.0, since).await?;
+    envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+operation! {
+    /// List the last deliveries of a webhook, newest first: at most 200, of the last 7 days.
+    list_deliveries: params(Explain), responses((status = 200, body = Results<Delivery>))
+}
+pub(super) async fn list_deliveries(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    if state.only_explain(&request)? {
+        return Ok(envelope::explained(&service::explain_deliveries(&state.services, id.0).await?));
+    }
+    let items = Items::of::<Deliveries>(&service::list_deliveries(&state.services, id.0).await?)?;
+    Ok(envelope::collection::<Deliveries>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
+}

@@ -1,0 +1,92 @@
+//! Events as JSON, for streams, pages and webhooks.
+
+use bson::raw::RawDocument;
+use serde_json::{Value, json};
+
+use super::changes::Told;
+use super::feed::Event;
+use crate::domain::document::{integer, text};
+use crate::json::write::{self, DateStyle, Shape};
+use crate::service::directory::Caller;
+use crate::service::error::ServiceError;
+use crate::service::rendering::{self, Views};
+use crate::service::services::Services;
+use crate::store::{Documents, StoreError};
+
+/// What events hold of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// The document as it is stored.
+    Native,
+    /// Objects as they are rendered, everything else as it is stored.
+    Render,
+    /// Nothing.
+    Ids,
+}
+
+impl View {
+    /// The view with this name; the stored document for any other name.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "render" => Self::Render,
+            "ids" => Self::Ids,
+            _ => Self::Native,
+        }
+    }
+}
+
+/// The dates in the documents of a resource: docs/api.md, Times.
+fn dates_of(resource: &str) -> DateStyle {
+    if resource == "objects" { DateStyle::Millis } else { DateStyle::Iso }
+}
+
+/// The resource of an event and its data.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn described(
+    services: &Services,
+    caller: &Caller,
+    view: View,
+    event: &Event,
+    told: Told,
+) -> Result<(String, Value), ServiceError> {
+    let entry = &event.entry;
+    let resource = text(entry, "resource").unwrap_or_default().to_owned();
+    let time = entry.get_datetime("time").ok().and_then(|time| time.try_to_rfc3339_string().ok());
+    let mut data = json!({
+        "kind": told.kind.name(),
+        "sequence": event.sequence(),
+        "action": text(entry, "action"),
+        "public_id": integer(entry, "public_id"),
+        "version": text(entry, "version"),
+        "time": time,
+        "user_id": integer(entry, "user_id"),
+    });
+    if view != View::Ids {
+        data["document"] = match told.document {
+            None => Value::Null,
+            Some(document) => shown(services, caller, view, &resource, &document).await?,
+        };
+    }
+    Ok((resource, data))
+}
+
+async fn shown(
+    services: &Services,
+    caller: &Caller,
+    view: View,
+    resource: &str,
+    document: &RawDocument,
+) -> Result<Value, ServiceError> {
+    if resource == "objects" && view == View::Render {
+        let page: Documents = std::iter::once(document).collect();
+        let views = rendering::render_objects(services, caller, &page, Views::default()).await?;
+        let view = views.iter().next().map(serde_json::from_slice).transpose();
+        return Ok(view.unwrap_or_default().unwrap_or_default());
+    }
+    let mut json = Vec::with_capacity(document.as_bytes().len() * 2);
+    write::write_document(document, Shape::new(dates_of(resource)), &mut json)
+        .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") })?;
+    Ok(serde_json::from_slice(&json).unwrap_or_default())
+}

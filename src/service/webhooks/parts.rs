@@ -1,0 +1,31 @@
+//! What webhooks need beside the store.
+
+use tokio::sync::Semaphore;
+
+use crate::metrics::Deliveries;
+use crate::outgoing::Sender;
+use crate::query::Limits;
+
+/// So many webhooks there may be: each may hold a thread, a connection and one event.
+pub const MOST_WEBHOOKS: u64 = 100;
+/// So many tests are under way at a time.
+const MOST_TESTS: usize = 4;
+
+/// One for the whole process.
+pub struct Parts {
+    /// Sends the messages.
+    pub sender: Sender,
+    /// The bounds of filters.
+    pub limits: Limits,
+    /// How attempts ended.
+    pub deliveries: Deliveries,
+    /// The tests that may begin now.
+    pub(super) tests: Semaphore,
+}
+
+impl Parts {
+    /// With this sender, and these bounds of filters.
+    pub fn new(sender: Sender, limits: Limits) -> Self {
+        Self { sender, limits, deliveries: Deliveries::default(), tests: Semaphore::new(MOST_TESTS) }
+    }
+}

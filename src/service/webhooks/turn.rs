@@ -1,0 +1,292 @@
+//! A turn of one webhook: sends what lies behind its cursor, until there is nothing more, or an attempt fails.
+//!
+//! | what comes | what follows |
+//! |---|---|
+//! | a status from 200 to 299 | the cursor moves behind the event |
+//! | 410 | the webhook pauses |
+//! | anything else | the same event again after a pause of [`PAUSES`]; after [`WINDOW`] without a delivery the webhook pauses |
+//!
+//! The cursor is stored with each attempt. Events that need no delivery move it too, but that is stored only now and then:
+//! a restart looks at them again.
+
+use bson::raw::RawDocumentBuf;
+use bson::{DateTime, Document};
+use chrono::TimeDelta;
+use serde_json::json;
+use tokio::sync::watch;
+use url::Url;
+
+use super::documents::{Cursor, Delivery};
+use super::question::Asked;
+use super::signature::message;
+use crate::domain::document::{flag, integer, text};
+use crate::domain::webhook_input;
+use crate::metrics;
+use crate::outgoing::Outcome;
+use crate::service::error::ServiceError;
+use crate::service::history::changes::told;
+use crate::service::history::events::described;
+use crate::service::history::feed::{Event, Position};
+use crate::service::resource::{self, Resource, Webhooks};
+use crate::service::services::Services;
+use crate::store::collections::WEBHOOKS;
+use crate::store::{Change, StoreError, Unit};
+
+/// Between the attempts for one event, in seconds; the last one is repeated.
+const PAUSES: [i64; 6] = [5, 30, 120, 600, 1800, 3600];
+/// For so long failed attempts are repeated.
+const WINDOW: TimeDelta = TimeDelta::hours(24);
+/// So many events are read at a time.
+const BATCH: u64 = 100;
+/// Skipped events are noted when there are so many of them,
+const SKIPPED: Position = 500;
+/// or when the last note is so old. What is older than the cursor may be removed from the history.
+const NOTED: TimeDelta = TimeDelta::hours(1);
+/// The right that a webhook needs of its author.
+const RIGHT: &str = "base.system.edit";
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// There is nothing behind this position.
+    Idle(Position),
+    /// It is to be tried again at this time.
+    Later(DateTime),
+    /// The webhook is not active.
+    Off,
+    /// Somebody changed the webhook meanwhile.
+    Again,
+}
+
+/// Why a webhook is paused, for its readers: nothing of what its author alone may see.
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error("its author is locked or gone; whoever saves the webhook becomes its author")]
+    NoAuthor,
+    #[error("its author no longer has the right {RIGHT}")]
+    NoRight,
+    #[error("its author may no longer see all of its resources")]
+    NotSeen,
+    #[error("its filter cannot be understood any more; a field may be gone")]
+    Filter,
+    #[error("its filter fails on a document")]
+    FilterFails,
+    #[error("its secret is gone; make the webhook anew")]
+    NoSecret,
+    #[error("changes behind its cursor are no longer kept; replay sets the cursor")]
+    HistoryGone,
+    #[error("the receiver answered 410: it wants no more events")]
+    Gone,
+    #[error("no delivery succeeded for 24 hours; the last attempt: {}", .0.words())]
+    Failing(Outcome),
+}
+
+/// Why a turn cannot go on.
+enum Stop {
+    End(End),
+    Pause(Reason),
+    Error(ServiceError),
+}
+
+impl<E: Into<ServiceError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+struct Turn<'a> {
+    services: &'a Services,
+    id: i64,
+    /// The webhook as it is stored.
+    stored: RawDocumentBuf,
+    webhook: Document,
+    cursor: Cursor,
+    /// The revision of the webhooks when this one was read.
+    revision: u64,
+    stop: &'a watch::Receiver<bool>,
+}
+
+/// Takes a turn of the webhook. The caller follows the feed, so that positions settle. It ends early when `stop` says so, between two events.
+pub(super) async fn take(services: &Services, id: i64, stop: &watch::Receiver<bool>) -> Result<End, ServiceError> {
+    let revision = services.store.revision(WEBHOOKS);
+    let Some(stored) = resource::find::<Webhooks>(services, id).await? else { return Ok(End::Off) };
+    if !flag(&stored, "active").unwrap_or(false) {
+        return Ok(End::Off);
+    }
+    let webhook = resource::decode(&stored)?;
+    let Some(cursor) = Cursor::of(services, id).await? else {
+        return pause(services, id, (&stored, &webhook), Vec::new(), &Reason::NoSecret).await;
+    };
+    let author = integer(&stored, "author_id").unwrap_or_default();
+    let turn = Turn { services, id, stored, webhook, cursor, revision, stop };
+    turn.run(author).await
+}
+
+impl Turn<'_> {
+    async fn run(mut self, author: i64) -> Result<End, ServiceError> {
+        match self.go_on(author).await {
+            Ok(end) | Err(Stop::End(end)) => Ok(end),
+            Err(Stop::Pause(reason)) => {
+                pause(self.services, self.id, (&self.stored, &self.webhook), Vec::new(), &reason).await
+            }
+            Err(Stop::Error(error)) => Err(error),
+        }
+    }
+
+    async fn go_on(&mut self, author: i64) -> Result<End, Stop> {
+        let services = self.services;
+        if let Some(due_at) = self.cursor.due_at.filter(|due_at| *due_at > services.now()) {
+            return Ok(End::Later(due_at));
+        }
+        // Also when nothing is to be sent, so that readers see the state.
+        self.asked(author).await?;
+        if self.cursor.position < services.feed.oldest().await? {
+            return Err(Stop::Pause(Reason::HistoryGone));
+        }
+        let begin = self.cursor.position;
+        loop {
+            let events = services.feed.after(self.cursor.position, BATCH).await?;
+            for event in &events {
+                if *self.stop.borrow() || services.store.revision(WEBHOOKS) != self.revision {
+                    return Ok(End::Again);
+                }
+                // What an event costs counts as its author's.
+                services.admission.ticket(author).scope(self.handle(author, event)).await?;
+            }
+            if events.is_empty() {
+                self.note_skipped(begin).await?;
+                return Ok(End::Idle(self.cursor.position));
+            }
+        }
+    }
+
+    /// What the webhook asks for, as its author may see it now.
+    async fn asked(&self, author: i64) -> Result<Asked, Stop> {
+        let caller = self.services.directory.caller(author).await?.ok_or(Stop::Pause(Reason::NoAuthor))?;
+        if !caller.rights.grants(RIGHT) {
+            return Err(Stop::Pause(Reason::NoRight));
+        }
+        match Asked::read(self.services, &caller, &self.webhook).await {
+            Ok(asked) => Ok(asked),
+            Err(ServiceError::Refused { .. }) => Err(Stop::Pause(Reason::NotSeen)),
+            Err(ServiceError::Violations(_) | ServiceError::Query(_)) => Err(Stop::Pause(Reason::Filter)),
+            Err(error) => Err(Stop::Error(error)),
+        }
+    }
+
+    /// Sends one event, if it is one for this webhook, and moves the cursor behind it.
+    async fn handle(&mut self, author: i64, event: &Event) -> Result<(), Stop> {
+        let asked = self.asked(author).await?;
+        let found = match told(self.services, &asked.eyes, &asked.question, std::slice::from_ref(event)).await {
+            Err(ServiceError::Query(_) | ServiceError::Store(StoreError::Query { .. })) => {
+                return Err(Stop::Pause(Reason::FilterFails));
+            }
+            found => found?.pop(),
+        };
+        if let Some((event, told)) = found {
+            let (resource, mut data) = described(self.services, &asked.eyes, asked.view, event, told).await?;
+            data["resource"] = resource.as_str().into();
+            let kind = data["kind"].as_str().unwrap_or_default();
+            let body = json!({ "type": format!("{resource}.{kind}"), "timestamp": data["time"], "data": data });
+            self.send(event.sequence(), &body).await?;
+        }
+        self.cursor.position = event.sequence();
+        Ok(())
+    }
+
+    async fn send(&mut self, sequence: Position, body: &serde_json::Value) -> Result<(), Stop> {
+        let services = self.services;
+        let (now, begun) = (services.clock.now(), services.clock.steady());
+        let url = Url::parse(text(&self.stored, "url").unwrap_or_default());
+        let url =
+            url.map_err(|error| StoreError::Corrupt { what: format!("the url of webhook {}: {error}", self.id) })?;
+        // The same for all attempts, so that receivers can drop repetitions.
+        let message_id = format!("evt-{}-{sequence}", self.id);
+        let message = message(url, &self.cursor.secret, message_id.clone(), now, body);
+        let message = message.ok_or(Stop::Pause(Reason::NoSecret))?;
+        let outcome = services.webhooks.sender.send(message).await;
+        let duration = services.clock.steady().saturating_sub(begun);
+        let delivery = Delivery {
+            message_id: &message_id,
+            time: DateTime::from_chrono(now),
+            duration_ms: i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
+            outcome,
+        };
+        let record = self.cursor.note(self.id, &delivery);
+        self.settle(sequence, outcome, record).await
+    }
+
+    /// Stores what came of an attempt.
+    async fn settle(&mut self, sequence: Position, outcome: Outcome, record: [Change; 2]) -> Result<(), Stop> {
+        let (services, now) = (self.services, self.services.now());
+        let ended = |outcome| services.webhooks.deliveries.note(outcome);
+        if outcome.is_delivered() {
+            self.cursor.position = sequence;
+            self.cursor.attempts = 0;
+            (self.cursor.failing_since, self.cursor.due_at) = (None, None);
+            self.commit(record, now).await?;
+            ended(metrics::Delivery::Delivered);
+            return Ok(());
+        }
+        let since = *self.cursor.failing_since.get_or_insert(now);
+        let reason = if outcome == Outcome::Answered(410) {
+            Some(Reason::Gone)
+        } else {
+            let is_over = now.to_chrono() - since.to_chrono() >= WINDOW;
+            is_over.then_some(Reason::Failing(outcome))
+        };
+        let pause_s = PAUSES[usize::try_from(self.cursor.attempts).unwrap_or_default().min(PAUSES.len() - 1)];
+        let due_at = DateTime::from_chrono(now.to_chrono() + TimeDelta::seconds(pause_s));
+        self.cursor.attempts += 1;
+        self.cursor.due_at = Some(due_at);
+        if let Some(reason) = reason {
+            let mut changes = vec![self.cursor.save(now)?];
+            changes.extend(record);
+            ended(metrics::Delivery::Paused);
+            let end = pause(services, self.id, (&self.stored, &self.webhook), changes, &reason).await?;
+            return Err(Stop::End(end));
+        }
+        self.commit(record, now).await?;
+        ended(metrics::Delivery::Failed);
+        Err(Stop::End(End::Later(due_at)))
+    }
+
+    async fn commit(&mut self, record: impl IntoIterator<Item = Change>, now: DateTime) -> Result<(), Stop> {
+        let mut unit = Unit::of(self.cursor.save(now)?);
+        unit.changes.extend(record);
+        match self.services.store.commit(unit).await {
+            // Somebody set the cursor, or removed the webhook.
+            Err(StoreError::Stale) => Err(Stop::End(End::Again)),
+            outcome => Ok(outcome.map(drop)?),
+        }
+    }
+
+    async fn note_skipped(&mut self, begin: Position) -> Result<(), Stop> {
+        let now = self.services.now();
+        let skipped = self.cursor.position - begin;
+        let is_old = now.to_chrono() - self.cursor.saved_at.to_chrono() >= NOTED;
+        if skipped >= SKIPPED || (skipped > 0 && is_old) { self.commit([], now).await } else { Ok(()) }
+    }
+}
+
+/// Pauses the webhook, with further changes.
+async fn pause(
+    services: &Services,
+    id: i64,
+    (stored, webhook): (&RawDocumentBuf, &Document),
+    changes: Vec<Change>,
+    reason: &Reason,
+) -> Result<End, ServiceError> {
+    let after = resource::encode(&webhook_input::paused(webhook, &reason.to_string()))?;
+    let change = Change::Replace { collection: Webhooks::COLLECTION, before: stored.clone(), after };
+    let mut unit = Unit::of(change);
+    unit.changes.extend(changes);
+    match services.store.commit(unit).await {
+        Err(StoreError::Stale) => Ok(End::Again),
+        Err(error) => Err(error.into()),
+        Ok(_) => {
+            log::warn!("webhook {id} is paused: {reason}");
+            Ok(End::Off)
+        }
+    }
+}

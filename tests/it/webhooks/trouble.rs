@@ -1,0 +1,100 @@
+//! Receivers that fail.
+
+use chrono::TimeDelta;
+use serde_json::json;
+
+use super::receiver::{Receiver, World};
+
+/// Makes a webhook for objects, and an object.
+async fn one_event(world: &World, receiver: &Receiver) -> i64 {
+    let kind = world.app.create_type("server", &[("hostname", "text")]).await;
+    let (hook, _) = world.webhook(receiver, json!({"resources": ["objects"]})).await;
+    world.app.create_object(kind, &json!({"hostname": "a"})).await;
+    hook
+}
+
+with_a_receiver! {
+    async fn a_refused_event_comes_again_under_the_same_id(world) {
+        let receiver = Receiver::start();
+        receiver.answer(&["500 Broken", "503 Away"]);
+        let hook = one_event(&world, &receiver).await;
+        let first = receiver.next();
+        let records = world.deliveries(hook, 1).await;
+        assert_eq!((&records[0]["status"], &records[0]["delivered"]), (&json!(500), &json!(false)));
+        assert!(receiver.rest().is_empty(), "it waits");
+        world.clock.advance(TimeDelta::seconds(5));
+        let second = receiver.next();
+        world.deliveries(hook, 2).await;
+        world.clock.advance(TimeDelta::seconds(30));
+        let third = receiver.next();
+        assert_eq!((first.id(), first.id()), (second.id(), third.id()));
+        assert_ne!(first.header("webhook-timestamp"), third.header("webhook-timestamp"));
+        let records = world.deliveries(hook, 3).await;
+        let attempts: Vec<_> = records.iter().map(|record| &record["attempt"]).collect();
+        assert_eq!(attempts, [3, 2, 1]);
+        assert_eq!(records[0]["delivered"], true);
+        assert_eq!(world.read(hook).await["state"], "active");
+    }
+
+    async fn an_event_waits_for_a_receiver_that_was_away(world) {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = closed.local_addr().expect("an address");
+        drop(closed);
+        let kind = world.app.create_type("server", &[("hostname", "text")]).await;
+        let hook = json!({"name": "a", "url": format!("http://{address}/"), "resources": ["objects"]});
+        let hook = world.app.created("/webhooks/", &hook).await;
+        for name in ["a", "b"] {
+            world.app.create_object(kind, &json!({"hostname": name})).await;
+        }
+        let failed = world.deliveries(hook, 1).await[0].clone();
+        assert_eq!((&failed["status"], &failed["delivered"]), (&json!(null), &json!(false)), "{failed}");
+        let back = Receiver::at(address);
+        world.clock.advance(TimeDelta::seconds(5));
+        let came = [back.next(), back.next()];
+        assert_eq!(came[0].id(), failed["message_id"]);
+        assert_eq!(came.map(|message| message.data("/document/fields/0/value")), ["a", "b"]);
+    }
+
+    async fn after_a_day_of_failures_it_is_paused_and_can_go_on(world) {
+        let receiver = Receiver::start();
+        receiver.answer(&["500 Broken", "500 Broken"]);
+        let hook = one_event(&world, &receiver).await;
+        let first = receiver.next();
+        world.deliveries(hook, 1).await;
+        world.clock.advance(TimeDelta::hours(25));
+        world.app.sign_in_again().await;
+        receiver.next();
+        let paused = world.in_state(hook, "paused").await;
+        assert_eq!(paused["active"], false);
+        assert!(paused["reason"].as_str().expect("a reason").contains("24 hours"), "{paused}");
+        assert_eq!(world.app.get("/webhooks/?filter={\"state\":\"paused\"}").await.json()["total"], 1);
+        // A new name does not wake it.
+        let renamed = world.app.patch(&format!("/webhooks/{hook}"), &json!({"name": "b"})).await.json();
+        assert_eq!((&renamed["result"]["state"], &renamed["result"]["reason"]), (&paused["state"], &paused["reason"]));
+        let resumed = world.app.patch(&format!("/webhooks/{hook}"), &json!({"active": true})).await.json();
+        assert_eq!((&resumed["result"]["state"], &resumed["result"]["reason"]), (&json!("active"), &json!(null)));
+        assert_eq!(receiver.next().id(), first.id());
+    }
+
+    async fn a_receiver_that_is_gone_pauses_it_at_once(world) {
+        let receiver = Receiver::start();
+        receiver.answer(&["410 Gone"]);
+        let hook = one_event(&world, &receiver).await;
+        let paused = world.in_state(hook, "paused").await;
+        assert!(paused["reason"].as_str().expect("a reason").contains("410"), "{paused}");
+        assert_eq!(world.deliveries(hook, 1).await[0]["status"], 410);
+    }
+
+    async fn a_slow_receiver_delays_no_other(world) {
+        // It accepts connections and says nothing.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", silent.local_addr().expect("an address"));
+        let made = world.app.post("/webhooks/", &json!({"name": "silent", "url": url, "resources": ["objects"]})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        let receiver = Receiver::start();
+        one_event(&world, &receiver).await;
+        let (held, _) = silent.accept().expect("a connection");
+        assert_eq!(receiver.next().data("/document/fields/0/value"), "a");
+        drop(held);
+    }
+}
