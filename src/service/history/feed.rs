@@ -48,8 +48,10 @@ pub struct Event {
     pub entry: RawDocumentBuf,
     /// The document before the change, where it is known.
     pub before: Option<RawDocumentBuf>,
-    /// The document after the change.
+    /// The document after the change, where it is known.
     pub after: Option<RawDocumentBuf>,
+    /// Whether both are known. Another tool may have changed the document since.
+    pub is_known: bool,
 }
 
 /// What an event means to a follower.
@@ -80,8 +82,12 @@ impl Event {
         integer(&self.entry, "sequence").unwrap_or_default()
     }
 
-    /// What it means to a follower of what matches; nothing if it matches neither before nor after.
+    /// What it means to a follower of what matches; nothing if it matches neither before nor after. What is not known may
+    /// match, so followers hear of it.
     pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
+        if !self.is_known {
+            return Some(Kind::Change);
+        }
         let was = self.before.as_deref().is_some_and(&matches);
         let is = self.after.as_deref().is_some_and(&matches);
         match (was, is) {
@@ -405,9 +411,11 @@ impl Feed {
         for entry in entries {
             let resource = RESOURCES.iter().find(|(_, kind)| text(&entry, "resource") == Some(kind));
             let (Some((collection, kind)), Some(id)) = (resource, integer(&entry, "public_id")) else { continue };
-            let after = self.after_entry(collection, id, &entry, present.get(&(*kind, id))).await?;
+            let state = self.after_entry(collection, id, &entry, present.get(&(*kind, id))).await?;
+            let is_known = !matches!(state, PastState::Unknown);
+            let after = if let PastState::Document(document) = state { Some(document) } else { None };
             let before = before_entry(&entry, after.as_deref())?;
-            events.push(Event { entry, before, after });
+            events.push(Event { entry, before, after, is_known });
         }
         Ok(events)
     }
@@ -419,20 +427,17 @@ impl Feed {
         id: i64,
         entry: &RawDocument,
         present: Option<&RawDocumentBuf>,
-    ) -> Result<Option<RawDocumentBuf>, StoreError> {
+    ) -> Result<PastState, StoreError> {
         let state = match entry.get("state").map_err(unreadable)? {
             Some(RawBsonRef::Binary(state)) => state.bytes,
-            _ => return Ok(None),
+            _ => return Ok(PastState::Absent),
         };
         if let Some(present) = present.filter(|present| state_of(present)[..] == *state) {
-            return Ok(Some(present.clone()));
+            return Ok(PastState::Document(present.clone()));
         }
         let moment = Moment::Sequence(integer(entry, "sequence").unwrap_or_default());
         let changed = changed_since(&*self.store, collection, moment, Some(&[id]), self.max_time).await?;
-        Ok(changed.into_values().next().and_then(|past| match past.state {
-            PastState::Document(document) => Some(document),
-            PastState::Absent | PastState::Unknown => None,
-        }))
+        Ok(changed.into_values().next().map_or(PastState::Unknown, |past| past.state))
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::process::Command;
 
+use inventory_service::query::Filter;
+use inventory_service::store::collections::OBJECTS;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
+use super::kept::{changed_outside, stored};
 use crate::support::app::{ADMIN_PASSWORD, TestApp, on_each_store, send};
 use crate::support::process::ServiceProcess;
 
@@ -107,6 +110,22 @@ on_each_store! {
         for number in 11..=20 {
             let (_, _, data) = reader.event().await.expect("an event");
             assert_eq!(data["document"]["fields"][0]["value"], number.to_string(), "behind {last}: {data}");
+        }
+    }
+
+    async fn a_change_whose_document_another_tool_has_changed_since_is_told_without_it(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": "b"}})).await.status, 202);
+        let before = stored(app, OBJECTS, Filter::equals("public_id", id)).await.remove(0);
+        let mut after = before.clone();
+        after.insert("views", 7_i64);
+        changed_outside(app, OBJECTS, &before, &after).await;
+        for filter in [r#"{"f.hostname": "b"}"#, r#"{"f.hostname": "c"}"#] {
+            let page = app.get_with("/changes/", &[("since", since.as_str()), ("filter", filter)]).await;
+            assert_eq!(page.results("/public_id"), [json!(id)], "{}", page.text);
+            assert_eq!((page.results("/kind"), page.results("/document")), (vec![json!("change")], vec![json!(null)]));
         }
     }
 

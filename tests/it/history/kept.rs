@@ -18,13 +18,13 @@ use crate::support::app::{TestApp, on_each_store, send};
 const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// The stored documents that match.
-async fn stored(app: &TestApp, collection: &str, filter: Filter) -> Vec<Document> {
+pub(super) async fn stored(app: &TestApp, collection: &str, filter: Filter) -> Vec<Document> {
     let found = app.store.find(collection, &FindQuery::new(filter, MAX_TIME)).await.expect("documents");
     found.iter().map(|document| Document::try_from(document).expect("BSON")).collect()
 }
 
 /// Changes a document as another tool would: past the service.
-async fn changed_outside(app: &TestApp, collection: &'static str, before: &Document, after: &Document) {
+pub(super) async fn changed_outside(app: &TestApp, collection: &'static str, before: &Document, after: &Document) {
     let change = Change::Replace { collection, before: raw(before), after: raw(after) };
     app.store.commit(Unit::of(change)).await.expect("stored");
 }
