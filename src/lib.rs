@@ -28,6 +28,7 @@ pub mod moving;
 pub mod oidc;
 pub mod outgoing;
 pub mod plural;
+pub mod pointer;
 pub mod progress;
 pub mod query;
 pub mod raw;

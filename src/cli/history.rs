@@ -3,7 +3,6 @@
 use clap::{Args, Subcommand};
 
 use crate::app;
-use crate::history::entry::hexadecimal;
 use crate::plural::counted;
 use crate::service::history::verify::verify;
 use crate::settings::Settings;
@@ -54,7 +53,7 @@ impl VerifyCommand {
         }
         let (entries, resources) = (counted(verified.entries, "change"), counted(verified.resources, "resource"));
         say!("{entries} of {resources}");
-        let root = hexadecimal(&verified.root);
+        let root = hex::encode(verified.root);
         say!("root {root} up to sequence {}", verified.last);
         if !verified.broken.is_empty() {
             return Err("the history was changed".into());

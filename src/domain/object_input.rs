@@ -3,9 +3,10 @@
 use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::FieldValue;
-use super::schema::{Kind, Member, Schema, Unknown, push_segment, version_numbers};
+use super::schema::{Kind, Member, Schema, Unknown, version_numbers};
 use super::unchanged::accepted_again;
 use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign, kept_if_same};
+use crate::pointer;
 
 const FIELD: Schema = Schema {
     members: &[Member::required("name", Kind::FieldName), Member::required("value", Kind::Any).or_null()],
@@ -113,7 +114,7 @@ impl ObjectInput {
             let field = position.and_then(|position: usize| self.fields.get(position));
             let Some(field) = field else { return violation };
             let mut pointer = "/fields".to_owned();
-            push_segment(&mut pointer, &field.name);
+            pointer::push(&mut pointer, &field.name);
             Violation::new(pointer, violation.message)
         })
     }

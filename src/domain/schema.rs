@@ -10,6 +10,7 @@ use bson::{Bson, Document, doc};
 
 use super::violation::MOST;
 use super::{Violation, Violations};
+use crate::pointer;
 use crate::suggest;
 
 /// The members that a document may have.
@@ -136,7 +137,7 @@ impl Schema {
         let mut accepted = Document::new();
         for member in self.members {
             let length = pointer.len();
-            push_segment(pointer, member.name);
+            pointer::push(pointer, member.name);
             match body.get(member.name) {
                 None if member.required => violations.push(Violation::new(pointer.as_str(), "is required")),
                 None => {}
@@ -177,7 +178,7 @@ impl Schema {
     ) {
         let length = pointer.len();
         for (name, value) in body {
-            push_segment(pointer, name);
+            pointer::push(pointer, name);
             if let Some(member) = self.members.iter().find(|member| member.name == name) {
                 member.kind.find_unknown(value, stored, pointer, violations);
             } else if !READ_ONLY.contains(&name.as_str()) && violations.count() < MOST && !stored.contain(name) {
@@ -205,7 +206,7 @@ impl Schema {
     fn refuse_unknown(&self, body: &Document, pointer: &str, violations: &mut Violations) {
         for name in body.keys().filter(|name| self.members.iter().all(|member| member.name != name.as_str())) {
             let mut place = pointer.to_owned();
-            push_segment(&mut place, name);
+            pointer::push(&mut place, name);
             let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
             violations.push(Violation::new(place, format!("is unknown here; known are {}", known.join(", "))));
         }
@@ -280,7 +281,7 @@ impl Kind {
             (Self::List(Self::Map(schema)) | Self::Entries(schema), Bson::Array(items)) => {
                 let length = pointer.len();
                 for (index, item) in items.iter().enumerate() {
-                    push_segment(pointer, &index.to_string());
+                    pointer::push(pointer, &index.to_string());
                     if let Bson::Document(body) = item {
                         schema.find_unknown(body, stored, pointer, violations);
                     }
@@ -350,7 +351,7 @@ fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &m
     let length = pointer.len();
     let mut accepted = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        push_segment(pointer, &index.to_string());
+        pointer::push(pointer, &index.to_string());
         accepted.push(kind.check(item, pointer, violations));
         pointer.truncate(length);
     }
@@ -362,7 +363,7 @@ fn check_map(map: &Document, pointer: &mut String, violations: &mut Violations) 
     let length = pointer.len();
     let mut entries = Vec::with_capacity(map.len());
     for (name, value) in map {
-        push_segment(pointer, name);
+        pointer::push(pointer, name);
         let name = Kind::FieldName.check(&Bson::String(name.clone()), pointer, violations);
         let value = Kind::Any.check(value, pointer, violations);
         entries.push(Bson::Document(doc! { "name": name, "value": value }));
@@ -378,7 +379,7 @@ pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mu
     match value {
         Bson::Document(document) => {
             for (name, member) in document {
-                push_segment(pointer, name);
+                pointer::push(pointer, name);
                 if name.starts_with('$') || name.contains('\0') {
                     violations.push(Violation::new(pointer.as_str(), "a member's name must not start with $"));
                 }
@@ -388,7 +389,7 @@ pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mu
         }
         Bson::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                push_segment(pointer, &index.to_string());
+                pointer::push(pointer, &index.to_string());
                 refuse_foreign_values(item, pointer, violations);
                 pointer.truncate(length);
             }
@@ -407,12 +408,6 @@ pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mu
         | Bson::Decimal128(_) => {}
         _ => violations.push(Violation::new(pointer.as_str(), "must be a JSON value or {\"$date\": ...}")),
     }
-}
-
-/// Appends `/name` to a JSON pointer, escaped by RFC 6901.
-pub fn push_segment(pointer: &mut String, name: &str) {
-    pointer.push('/');
-    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
 }
 
 /// Whether the whole of `name` matches `(\w+)-*(\w)([\w-]*)`, `\w` being Unicode's:

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::kinds;
-use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown, push_segment};
+use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
 use super::{DEFAULT_VERSION, Violation, Violations, default_to, kept_if_same, title_case};
+use crate::pointer;
 use crate::suggest;
 
 /// The permissions that an ACL can give a group.
@@ -366,7 +367,7 @@ fn fill_acl(acl: &mut Document, violations: &mut Violations) {
     };
     for (group, permissions) in includes {
         let mut pointer = "/acl/groups/includes".to_owned();
-        push_segment(&mut pointer, group);
+        pointer::push(&mut pointer, group);
         if group.parse::<i64>().is_err() {
             violations.push(Violation::new(pointer.as_str(), "must be the id of a group, as a string"));
         }

@@ -6,6 +6,7 @@
 use bson::{Bson, Document};
 
 use super::{Violation, Violations};
+use crate::pointer::unescaped;
 
 /// The violations at places that are not as stored. The others are accepted: their values are put into `accepted`.
 ///
@@ -54,7 +55,7 @@ pub fn same(one: &Bson, other: &Bson) -> bool {
 
 /// The names and positions of a JSON pointer.
 fn steps(pointer: &str) -> Vec<String> {
-    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+    pointer.split('/').skip(1).map(unescaped).collect()
 }
 
 /// The values of both documents at a place.

@@ -9,8 +9,6 @@
 //! - `hash` is the SHA-256 over the `hash` of the entry before it of the same resource and the bytes of all members but
 //!   [`NOT_HASHED`]. So a changed, removed or exchanged entry shows, and names can be forgotten.
 
-use std::fmt::Write;
-
 use bson::oid::ObjectId;
 use bson::raw::{BindRawBsonRef, CStr, RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use bson::spec::BinarySubtype;
@@ -199,15 +197,6 @@ fn bytes<const N: usize>(entry: &RawDocument, name: &str) -> Option<[u8; N]> {
         RawBsonRef::Binary(binary) => binary.bytes.try_into().ok(),
         _ => None,
     }
-}
-
-/// A hash in hexadecimal digits.
-pub fn hexadecimal(hash: &[u8]) -> String {
-    hash.iter().fold(String::with_capacity(hash.len() * 2), |mut text, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// What identifies the state of a document.

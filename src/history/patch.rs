@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 
+use crate::pointer::{escaped, unescaped};
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use bson::{Array, Bson, Document, doc};
 
@@ -127,16 +128,6 @@ fn is_named<T: AsRef<str> + Eq + std::hash::Hash>(names: impl Iterator<Item = Op
         }
     }
     is_any
-}
-
-/// A name as a segment of a JSON pointer.
-pub fn escaped(segment: &str) -> String {
-    segment.replace('~', "~0").replace('/', "~1")
-}
-
-/// A segment of a JSON pointer as the name that it stands for.
-pub fn unescaped(segment: &str) -> String {
-    segment.replace("~1", "/").replace("~0", "~")
 }
 
 /// A patch that is being made.

@@ -17,8 +17,6 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::store::FileStore;
 
-use super::package::hexadecimal;
-
 /// The socket beside the store's file.
 const SOCKET: &str = "inventory.sock";
 /// What is asked.
@@ -137,7 +135,7 @@ fn copy(from: &mut dyn Read, to: &mut dyn Write, bytes: u64) -> io::Result<Strin
         hasher.update(&chunk[..wanted]);
         left -= wanted as u64;
     }
-    Ok(hexadecimal(&hasher.finalize()))
+    Ok(hex::encode(hasher.finalize()))
 }
 
 /// A backup that a running service has made and is sending.

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::query::Filter;
 use crate::store::{Copying, Documents, Dump, StoreError};
 
-use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, PackagePart, hexadecimal};
+use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, PackagePart};
 use super::place::{above, draft_of};
 use super::{MovingError, tables};
 
@@ -229,7 +229,7 @@ impl Sink {
 
     fn close(self) -> io::Result<(u64, u64, String)> {
         self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        Ok((self.documents, self.bytes, hexadecimal(&self.hasher.finalize())))
+        Ok((self.documents, self.bytes, hex::encode(self.hasher.finalize())))
     }
 }
 

@@ -172,19 +172,9 @@ fn measured(path: &Path) -> std::io::Result<(u64, String)> {
     loop {
         let count = file.read(&mut chunk)?;
         if count == 0 {
-            return Ok((bytes, hexadecimal(&hasher.finalize())));
+            return Ok((bytes, hex::encode(hasher.finalize())));
         }
         hasher.update(&chunk[..count]);
         bytes += count as u64;
     }
-}
-
-/// Bytes as two digits each.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

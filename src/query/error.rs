@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use bson::{Bson, DateTime};
 
 use super::budget::Budget;
+use crate::pointer;
 
 /// Why a filter, a sort or a projection was refused before it was run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -253,7 +254,7 @@ impl Location {
         for step in &self.steps {
             // Writing into a string cannot fail.
             let _ = write!(path, ".{step}");
-            let _ = write!(pointer, "/{}", step.replace('~', "~0").replace('/', "~1"));
+            pointer::push(&mut pointer, step);
         }
         QueryError { code, path, pointer, message, kind }
     }

@@ -5,7 +5,6 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bson::raw::RawDocumentBuf;
 use serde_json::{Map, Value, json};
 
-use crate::history::patch::escaped;
 use crate::http::caller::Authenticated;
 use crate::http::envelope::{self, Wire};
 use crate::http::error::ApiError;
@@ -13,6 +12,7 @@ use crate::http::params::Parameters;
 use crate::http::path::PathId;
 use crate::http::schema::{Diff, Moments, operation};
 use crate::http::state::HttpState;
+use crate::pointer::escaped;
 use crate::service::history::diff::{self as history, FieldChange};
 use crate::service::history::moments::moment;
 use crate::service::resource::Objects;

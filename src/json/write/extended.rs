@@ -1,5 +1,7 @@
 //! The types that JSON has no notation for, as relaxed Extended JSON v2.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bson::Decimal128;
 use bson::spec::ElementType;
 
@@ -26,7 +28,7 @@ fn write_notation(
     members: &mut ObjectWriter<'_>,
 ) -> Result<(), CorruptBson> {
     match value.element_type() {
-        ElementType::ObjectId => members.string("$oid", &hex(value.bytes)),
+        ElementType::ObjectId => members.string("$oid", &hex::encode(value.bytes)),
         ElementType::Decimal128 => {
             members.string("$numberDecimal", &Decimal128::from_bytes(value.fixed()).to_string());
         }
@@ -54,7 +56,7 @@ fn write_notation(
             let (namespace, id) = split_string(value.bytes)?;
             members.object("$dbPointer", |parts| {
                 text::write_utf8(namespace, parts.name("$ref"))?;
-                parts.object("$id", |members| members.string("$oid", &hex(id)));
+                parts.object("$id", |members| members.string("$oid", &hex::encode(id)));
                 Ok(())
             })?;
         }
@@ -72,8 +74,8 @@ fn write_binary(bytes: &[u8], members: &mut ObjectWriter<'_>) -> Result<(), Corr
     let (&subtype, content) = bytes.get(4..).and_then(<[u8]>::split_first).ok_or(CUT_OFF)?;
     let content = if subtype == OLD_GENERIC { content.get(4..).ok_or(CUT_OFF)? } else { content };
     members.object("$binary", |parts| {
-        parts.string("base64", &base64(content));
-        parts.string("subType", &hex(&[subtype]));
+        parts.string("base64", &STANDARD.encode(content));
+        parts.string("subType", &hex::encode([subtype]));
     });
     Ok(())
 }
@@ -95,35 +97,4 @@ fn write_scoped_code(
 pub(super) fn split_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
     let (string, rest) = bytes.split_at_checked(string_size(bytes)?).ok_or(CUT_OFF)?;
     Ok((&string[4..string.len() - 1], rest))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}
-
-/// Standard alphabet, padded.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for position in 0..4 {
-            let digit = ALPHABET[(bits >> (18 - 6 * position)) as usize & 63];
-            text.push(if position <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_padded() {
-        assert_eq!([base64(b""), base64(b"f"), base64(b"fo"), base64(b"foo")], ["", "Zg==", "Zm8=", "Zm9v"]);
-        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
-    }
 }

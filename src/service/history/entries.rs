@@ -17,8 +17,8 @@ use super::resources::{resource_of, unreadable};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, raw, text};
 use crate::domain::object_type::ObjectType;
-use crate::history::entry::{Action, hexadecimal};
-use crate::history::patch::unescaped;
+use crate::history::entry::Action;
+use crate::pointer::unescaped;
 use crate::query::{Filter, Sort};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
@@ -196,7 +196,7 @@ fn shown(types: &Types, entry: &RawDocument) -> Result<RawDocumentBuf, StoreErro
         document.remove(hidden);
     }
     if let Ok(Some(RawBsonRef::Binary(hash))) = entry.get("hash") {
-        document.insert("hash", hexadecimal(hash.bytes));
+        document.insert("hash", hex::encode(hash.bytes));
     }
     if text(entry, "resource") == Some("objects")
         && let Ok(changes) = document.get_document_mut("changes")

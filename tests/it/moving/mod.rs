@@ -19,7 +19,7 @@ use inventory_service::demo;
 use inventory_service::moving::MovingError;
 use inventory_service::moving::export::export;
 use inventory_service::moving::import::{BadLine, ImportOptions, Summary, import};
-use inventory_service::moving::package::{Manifest, hexadecimal};
+use inventory_service::moving::package::Manifest;
 use inventory_service::progress::Silent;
 use inventory_service::service::Services;
 use inventory_service::settings::Settings;
@@ -182,7 +182,7 @@ pub(crate) fn rewrite(package: &Path, file: &str, change: impl FnOnce(Vec<String
     let mut manifest: Manifest = serde_json::from_slice(&fs::read(&place).expect("a manifest")).expect("a manifest");
     let entry = manifest.files.iter_mut().find(|entry| entry.name == file).expect("it is listed");
     entry.bytes = text.len() as u64;
-    entry.sha256 = hexadecimal(&sha2::Sha256::digest(&text));
+    entry.sha256 = hex::encode(sha2::Sha256::digest(&text));
     fs::write(place, serde_json::to_vec(&manifest).expect("JSON")).expect("it can be written");
 }
 
