@@ -114,7 +114,8 @@ pub struct Feed {
     clock: Arc<dyn Clock>,
     flights: Arc<Flights>,
     max_time: Duration,
-    batches: broadcast::Sender<Batch>,
+    /// What became settled, each with the position before it.
+    batches: broadcast::Sender<(Position, Batch)>,
     /// All entries up to here are stored, or never will be.
     settled: AtomicI64,
     started: OnceCell<()>,
@@ -155,7 +156,7 @@ impl Drop for Seat {
 
 /// What a follower takes part in.
 pub struct Subscription {
-    batches: broadcast::Receiver<Batch>,
+    batches: broadcast::Receiver<(Position, Batch)>,
     position: Position,
 }
 
@@ -282,22 +283,23 @@ impl Feed {
 
     async fn run(&self) {
         let mut ended = self.flights.watch();
-        let mut revision = None;
+        let mut seen = None;
         loop {
-            let now = self.store.revision(LOGS);
-            let is_quiet = revision == Some(now) && self.is_without_gaps();
+            // An entry may be stored, and settle only when its unit has ended.
+            let now = (self.store.revision(LOGS), *ended.borrow_and_update());
+            let is_quiet = seen == Some(now) && self.is_without_gaps();
             if is_quiet || self.batches.receiver_count() == 0 {
                 // A change of this process wakes at once, those of others within the pause.
                 let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
                 if self.batches.receiver_count() == 0 {
-                    revision = None;
+                    seen = None;
                 }
                 continue;
             }
             match self.step().await {
                 Ok(true) => {}
                 Ok(false) => {
-                    revision = Some(now);
+                    seen = Some(now);
                     let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
                 }
                 Err(error) => {
@@ -314,13 +316,14 @@ impl Feed {
 
     /// Reads one batch and hands it to the followers; false if there was none.
     async fn step(&self) -> Result<bool, StoreError> {
-        let (entries, settled) = self.settled_after(self.settled.load(Ordering::Acquire)).await?;
+        let since = self.settled.load(Ordering::Acquire);
+        let (entries, settled) = self.settled_after(since).await?;
         let events = Arc::new(self.events(entries).await?);
         // Followers that begin now read the batch from the store, others get it.
         self.settled.fetch_max(settled, Ordering::AcqRel);
         let is_any = !events.is_empty();
         if is_any {
-            let _ = self.batches.send(events);
+            let _ = self.batches.send((since, events));
         }
         Ok(is_any)
     }
@@ -341,6 +344,8 @@ impl Feed {
             }
             let (entries, settled) = self.settled_after(position).await?;
             self.settled.fetch_max(settled, Ordering::AcqRel);
+            // A follower that began meanwhile did not find these in the store, and no batch has them.
+            let _ = self.batches.send((position, Batch::default()));
             if entries.is_empty() {
                 return Ok(self.settled.load(Ordering::Acquire));
             }
@@ -470,19 +475,13 @@ impl Subscription {
                 return Ok(Arc::new(behind));
             }
             match self.batches.recv().await {
-                Ok(batch) => {
-                    let (Some(first), Some(last)) = (batch.first(), batch.last()) else { continue };
-                    if last.sequence() <= self.position {
-                        continue;
-                    }
-                    // One that overlaps was read from the store in part: the rest is read there too.
-                    if first.sequence() <= self.position {
-                        continue;
-                    }
+                // One that does not begin here overlaps with what was read, or leaves a gap: the store has the rest.
+                Ok((since, batch)) if since == self.position => {
+                    let Some(last) = batch.last() else { continue };
                     self.position = last.sequence();
                     return Ok(batch);
                 }
-                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }
         }

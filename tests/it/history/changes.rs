@@ -1,6 +1,7 @@
 //! The changes as they happen, as pages and as a stream.
 
 use std::process::Command;
+use std::time::Duration;
 
 use inventory_service::query::Filter;
 use inventory_service::store::collections::OBJECTS;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::kept::{changed_outside, stored};
 use crate::support::app::{ADMIN_PASSWORD, TestApp, on_each_store, send};
+use crate::support::counting::CountingStore;
 use crate::support::process::ServiceProcess;
 
 /// A stream of events that is being read.
@@ -123,7 +125,7 @@ on_each_store! {
         after.insert("views", 7_i64);
         changed_outside(app, OBJECTS, &before, &after).await;
         for filter in [r#"{"f.hostname": "b"}"#, r#"{"f.hostname": "c"}"#] {
-            let page = app.get_with("/changes/", &[("since", since.as_str()), ("filter", filter)]).await;
+            let page = app.get_with("/changes/", &[("since", since.as_str()), ("resource", "objects"), ("filter", filter)]).await;
             assert_eq!(page.results("/public_id"), [json!(id)], "{}", page.text);
             assert_eq!((page.results("/kind"), page.results("/document")), (vec![json!("change")], vec![json!(null)]));
         }
@@ -152,6 +154,20 @@ on_each_store! {
         assert_eq!(event, "error");
         assert!(reader.part().await.is_none());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_was_stored_long_before_its_answer_is_told() {
+    let counter = CountingStore::counter();
+    let app = &TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    counter.after_commits(Duration::ZERO);
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let mut reader = Reader::open(app, "/changes/?resource=objects", None).await;
+    // Longer than the feed waits between two looks at the store.
+    counter.after_commits(Duration::from_secs(1));
+    let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+    let (_, _, data) = reader.event().await.expect("an event");
+    assert_eq!(data["public_id"], id);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,40 +18,55 @@ pub(crate) struct CountingStore {
     counter: Counter,
 }
 
-/// How many calls there were.
+/// How many calls there were, and what the store is told to do.
 #[derive(Clone, Default)]
-pub(crate) struct Counter(Arc<AtomicUsize>, Arc<AtomicBool>, Arc<Mutex<Option<Before>>>);
+pub(crate) struct Counter(Arc<Told>);
+
+#[derive(Default)]
+struct Told {
+    calls: AtomicUsize,
+    panics: AtomicBool,
+    is_local: AtomicBool,
+    before_finds: Mutex<Option<Before>>,
+    after_commits: Mutex<Duration>,
+}
 
 /// What is done before a `find`, by the collection that it asks.
 type Before = Arc<dyn Fn(&str) -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl Counter {
     pub(crate) fn calls(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+        self.0.calls.load(Ordering::SeqCst)
     }
 
     /// Has the next question panic.
     pub(crate) fn panic_next(&self) {
-        self.1.store(true, Ordering::SeqCst);
+        self.0.panics.store(true, Ordering::SeqCst);
     }
 
     /// Has `work` done before each `find` that is not one of its own.
     pub(crate) fn before_finds(&self, work: impl Fn(&str) -> BoxFuture<'static, ()> + Send + Sync + 'static) {
-        *self.2.lock().expect("a lock") = Some(Arc::new(work));
+        *self.0.before_finds.lock().expect("a lock") = Some(Arc::new(work));
+    }
+
+    /// From now on the store is one of this process, and answers a unit so long after it was stored.
+    pub(crate) fn after_commits(&self, pause: Duration) {
+        self.0.is_local.store(true, Ordering::SeqCst);
+        *self.0.after_commits.lock().expect("a lock") = pause;
     }
 
     async fn prepared(&self, collection: &str) {
         // Taken out, so that its own questions do not do it again.
-        let work = self.2.lock().expect("a lock").take();
+        let work = self.0.before_finds.lock().expect("a lock").take();
         if let Some(work) = work {
             work(collection).await;
-            *self.2.lock().expect("a lock") = Some(work);
+            *self.0.before_finds.lock().expect("a lock") = Some(work);
         }
     }
 
     fn count(&self) {
-        assert!(!self.1.swap(false, Ordering::SeqCst), "a defect of the store");
-        self.0.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.0.panics.swap(false, Ordering::SeqCst), "a defect of the store");
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -104,7 +119,10 @@ impl Store for CountingStore {
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         self.counter.count();
-        self.inner.commit(unit).await
+        let answer = self.inner.commit(unit).await;
+        let pause = *self.counter.0.after_commits.lock().expect("a lock");
+        tokio::time::sleep(pause).await;
+        answer
     }
 
     fn revision(&self, collection: &str) -> u64 {
@@ -121,7 +139,7 @@ impl Store for CountingStore {
 
     /// Whoever counts questions cares for each of them.
     fn is_remote(&self) -> bool {
-        true
+        !self.counter.0.is_local.load(Ordering::SeqCst)
     }
 
     fn largest_unit(&self) -> usize {
