@@ -333,11 +333,8 @@ fn read_pages(world: &World, seed: u64, reads: u32) -> Result<u32, Error> {
 }
 
 async fn insert_by_port(world: &World, clients: u32, each: u32) -> Outcome {
-    let work: Vec<Vec<Unit>> = world
-        .store_growth
-        .numbers(clients, each)
-        .map(|numbers| numbers.map(|n| Unit::of(world.insertion(n))).collect())
-        .collect();
+    let work: Vec<Vec<Unit>> =
+        world.store_growth.numbers(clients, each).map(|numbers| numbers.map(|n| world.creation(n)).collect()).collect();
     let run = here(async {
         let clients_at_work = work.into_iter().map(|units| {
             let store = Arc::clone(&world.store);

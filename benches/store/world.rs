@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
+use inventory_service::domain::document::raw;
 use inventory_service::query::{Filter, Limits};
-use inventory_service::store::collections::{ALL, OBJECTS};
+use inventory_service::store::collections::{ALL, OBJECTS, TYPES};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
-use inventory_service::store::{Change, Store, Unit};
+use inventory_service::store::{Change, Condition, Store, Unit};
 
 use crate::arguments::Arguments;
 use crate::bare::{Bare, Prepared};
@@ -22,6 +23,8 @@ use crate::objects;
 
 /// How many objects are written as one while loading.
 const PER_UNIT: u32 = 250;
+/// The id of the type.
+const TYPE: i64 = 1;
 
 /// One size.
 pub(crate) struct World {
@@ -87,6 +90,7 @@ impl World {
         let (store_growth, bare_growth) = (Growth::on(objects), Growth::on(objects));
         let world = Self { objects, options, folder, store, bare, mongo, store_growth, bare_growth };
         let row = if is_filled { None } else { Some(world.fill().await?) };
+        world.add_type().await?;
         world.remove_from_store().await?;
         world.remove_from_bare().await?;
         world.fill_server().await?;
@@ -144,8 +148,24 @@ impl World {
     }
 
     /// The insertion of an object through the port.
-    pub(crate) fn insertion(&self, number: u32) -> Change {
+    fn insertion(&self, number: u32) -> Change {
         Change::Insert { collection: OBJECTS, document: objects::object(number, self.objects) }
+    }
+
+    /// The unit in which the service creates an object: only beside an active type.
+    pub(crate) fn creation(&self, number: u32) -> Unit {
+        let filter = Filter::equals("public_id", TYPE).and(Filter::none_of("active", vec![false.into()]));
+        Unit::of(self.insertion(number)).given(Condition::Exists { collection: TYPES, filter })
+    }
+
+    /// The type that new objects are said to have.
+    async fn add_type(&self) -> Result<(), Error> {
+        let filter = Filter::equals("public_id", TYPE);
+        if self.store.count(TYPES, &filter, Duration::from_mins(1)).await? == 0 {
+            let document = raw(&doc! { "public_id": TYPE, "name": "object", "active": true });
+            self.store.commit(Unit::of(Change::Insert { collection: TYPES, document })).await?;
+        }
+        Ok(())
     }
 
     /// The insertion of an object into bare redb.

@@ -1,7 +1,7 @@
 //! Sends messages to addresses that callers name.
 //!
-//! *Invariant:* a request goes to an address that was checked. The name of the host is looked up once for each request,
-//! every address of it is checked, and the connection goes to one of them. There are no redirects.
+//! *Invariant:* a request goes to an address that was checked. The name of the host is looked up once for each request.
+//! Every address of it is checked, and the connection goes to one of them. There are no redirects.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -17,8 +17,8 @@
 //! | [`writer`] | the thread that writes |
 //!
 //! A read: [`plan`] chooses a `Way` to the documents, and [`read`] follows it on the published snapshot.
-//! A write: its unit waits in a queue. [`writer`] applies it to a batch, makes the batch durable (by a record in the log,
-//! or by a table commit), publishes a new snapshot, and answers. docs/embedded-store.md explains these terms.
+//! A write: its unit waits in a queue. [`writer`] applies it to a batch and makes the batch durable: by a record in the log,
+//! or by a table commit. Then it publishes a new snapshot and answers. docs/embedded-store.md explains these terms.
 //!
 //! *Invariants:*
 //! - A write that was answered is on disk.

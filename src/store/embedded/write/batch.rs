@@ -269,6 +269,12 @@ impl<'t> Batch<'t> {
     /// Merges the gathered entries into the tables of their indexes. Units have room promised for them. But a promise
     /// covers only pages that redb keeps in memory. Of many entries redb writes some pages early, which need more room.
     fn settle(&mut self) -> Result<(), StoreError> {
+        self.settle_where(|_| true)
+    }
+
+    /// The same for some collections. A reader of one collection leaves the others: their entries are merged once for all
+    /// units of the group.
+    fn settle_where(&mut self, is_meant: impl Fn(u32) -> bool) -> Result<(), StoreError> {
         let (room, mut unasked) = (self.room, 0);
         let mut ask = |entries: usize| {
             unasked += entries;
@@ -278,7 +284,8 @@ impl<'t> Batch<'t> {
             let pages = room::of_sorted_entries(std::mem::take(&mut unasked));
             room.promise(pages, Use::Removing(0), || "entries of indexes".to_owned())
         };
-        let settled = self.tables.values_mut().try_for_each(|tables| tables.settle(&mut ask));
+        let mut tables = self.tables.iter_mut().filter(|(number, _)| is_meant(**number));
+        let settled = tables.try_for_each(|(_, tables)| tables.settle(&mut ask));
         self.is_unsettled |= settled.is_err();
         settled
     }
@@ -368,7 +375,7 @@ impl<'t> Batch<'t> {
         }
         let started = Instant::now();
         let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
-        self.settle()?;
+        self.settle_where(|other| other == number)?;
         let collection = self.catalog.at(number);
         let mut reader = CollectionReader::new(collection, &self.tables[&number], deadline);
         let wanted = Wanted { first: is_any.then_some(1), total: false };

@@ -1,11 +1,11 @@
 //! The journal: acknowledged changes that are not in the tables on disk yet.
 //!
-//! A durable commit of redb writes every page that it changed: leaves of tables and indexes all over the file, the
-//! pages above them, and for a large file the list of free pages. For a few documents that is a hundred times their
-//! size. So the rows of a group are appended to the log as one
-//! [record](crate::store::embedded::write::record::RecordEntry), which makes them durable. redb gets them in a commit
-//! without a sync. From time to time a table commit makes the changes of many groups durable in the tables. After a
-//! kill, opening replays the records that the tables lack.
+//! A durable commit of redb writes every page that it changed: leaves of tables and indexes, and the pages above them.
+//! In a large file the list of free pages is added. For a few documents that is a hundred times their size.
+//!
+//! So the log gets the rows of a group as one [record](crate::store::embedded::write::record::RecordEntry). This record
+//! makes them durable. redb gets them in a commit without a sync. From time to time a table commit makes the changes of
+//! many groups durable in the tables. After a kill, opening replays the records that the tables lack.
 //!
 //! *Invariants:*
 //! - A record has the number of its commit. The log has each record after the last table commit, and replays them in

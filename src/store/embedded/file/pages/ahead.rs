@@ -1,10 +1,11 @@
-//! Reading ahead, for whoever reads many pages in the order of their keys.
+//! Reading ahead for a reader of many pages in the order of their keys.
 //!
-//! Such pages were mostly written one soon after the other, and lie near each other in the file. Asking the operating system for
-//! each takes it longer than handing out the bytes: a piece of the file is read at once, and the next pages are found in it.
+//! Such pages were mostly written one after the other, and lie near each other in the file. A call of the operating
+//! system for each page takes longer than copying it. So one call reads a chunk of the file, and the next pages come
+//! from this chunk.
 //!
-//! *Invariant:* a piece is used only while the map has not changed since it was read. Until then nothing is written to a slot that
-//! the map leads to.
+//! *Invariant:* a chunk is used only while the map is the one of its reading. Nothing is written to a slot that the map
+//! leads to.
 
 use std::cell::RefCell;
 use std::io;

@@ -1,16 +1,16 @@
-//! Records: what is durable at once, and in the pages later.
+//! Records: changes that are durable at once, and in the pages later.
 //!
-//! Making a few documents durable by their pages costs many pages, scattered over tables and indexes, each time. So whoever
-//! writes may append what changed as a record, which is on disk when [`Log::append`] has taken it, and have the pages follow in
-//! larger batches. Until then recovery finds the record in the chain, behind the pages.
+//! A few documents change pages of several tables and indexes, all over the file. Writing these pages for each commit
+//! costs many times the size of the documents. So the writer appends the changes as a record. A record is on disk when
+//! [`Log::append`] returns. The pages follow later, in larger batches. Until then recovery finds the record in the chain.
 //!
-//! What a record says is not known here; its entries are described where they are
-//! [written](crate::store::embedded::write::journal), and the layout of the log is raised when they change.
+//! This module does not know what a record says. [The journal](crate::store::embedded::write::journal) describes the
+//! entries. When they change, the number of the log's layout rises.
 //!
 //! *Invariants:*
 //! - No checkpoint is written while there is a record that has not been [released](Log::release).
-//! - Pages are [promised](Log::promise) room before they change. So the pages that follow a record fit into segments that the file
-//!   has already, whatever becomes of the disk.
+//! - Pages have [reserved](Log::promise) room before they change. So the pages that follow a record fit into segments
+//!   that the file has already, even on a full disk.
 
 use std::io;
 

@@ -5,10 +5,13 @@
 //! A *superblock* says where a whole map of the pages is, and where the chain of parts goes on from there. There are two
 //! generations, each in two copies: the newer one that is sound counts.
 //!
-//! A *part* is a slot of head and up to 255 pages behind it, in one segment. Its head names the pages with their checksums, says
-//! where the next part is, and carries the checksum of the head before it: the parts are a chain. A batch is what is
-//! written between two syncs of the pages; the last of its parts says that it is complete. Parts may also hold a *record*, bytes
-//! that are not pages, whole with its last part as well; it may stand between the parts of a batch.
+//! A *part* is a slot with a head, and up to 255 pages behind it in the same segment. Its head names the pages and their
+//! checksums, and says where the next part is. It also has the checksum of the head before it, so the parts are a chain.
+//!
+//! A *batch* is the parts between two syncs of the pages. Its last part says that the batch is complete.
+//!
+//! A *record* is bytes that are not pages, in parts of their own. Its last part says that it is complete. A record may
+//! stand between the parts of a batch.
 //!
 //! | layout | what is different |
 //! |---|---|

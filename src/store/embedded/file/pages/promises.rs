@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::layout::SEGMENT;
 use super::segments::RESERVE;
 
-/// What is left free even by what removes covers so many pages beyond a promise, where keys are so long that these numbers are too low.
+/// Removals too leave so many pages free beyond their promise. Very long keys need more pages than the promise counts.
 const SLACK: u64 = SEGMENT as u64;
 /// So many more segments are left free by what adds documents. On a full disk they are the room in which what is there can be changed.
 const KEPT_FROM_GROWTH: usize = 2;
@@ -54,8 +54,8 @@ pub(super) struct Promises {
     /// How many pages may have to be written since the last promise, and how many were.
     pub(super) due: u64,
     pub(super) written: u64,
-    /// On a full disk: so many bytes were taken away, and as many may be added. redb writes to pages that it has no use for any more before
-    /// it takes new ones, and the log cannot know how many there are.
+    /// On a full disk: so many bytes were taken away, and as many may be added. redb reuses
+    /// its free pages before it takes new ones, and the log does not know how many it has.
     pub(super) given: u64,
 }
 

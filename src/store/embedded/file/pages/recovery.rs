@@ -1,10 +1,12 @@
 //! Reads where the pages are: the map of the newest superblock, and the chain of parts behind it.
 //!
-//! Nothing is written. A batch or a record that is not complete, or the slots of which are not all there, was never acknowledged, as
-//! the sync behind it did not return: the log ends before it. Only the last one can be such. What is complete is on disk before
-//! anything else is completed, and before a record is begun. Another process syncs what it found before it writes.
+//! Recovery writes nothing. The chain may end with a batch or a record that is not complete, or that lacks slots. Nobody
+//! was told that it is stored, because the sync behind it did not return. The log ends before it.
 //!
-//! Parts of a batch may stand behind a record whose sync has not returned, as readers have redb write pages meanwhile. Such
+//! Only the last one can be incomplete. Whatever is complete is on disk before the next batch or record begins. A process
+//! that opens the file syncs what it found before it writes.
+//!
+//! Parts of a batch may stand behind a record whose sync has not returned: readers have redb write pages meanwhile. Such
 //! parts prove nothing about the record before them.
 
 use std::collections::BTreeSet;

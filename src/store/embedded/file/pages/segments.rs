@@ -316,8 +316,8 @@ impl Segments {
         self.parts * u64::from(SEGMENT) - self.live
     }
 
-    /// How many of these are in segments that could be cleared now. Of what was written since the last checkpoint most may not
-    /// count any more when the next one comes, and then there is little to move.
+    /// How many of these are in segments that could be cleared now. The segments written since the last checkpoint do not
+    /// count: by the next checkpoint most of their pages may be replaced, which leaves little to move.
     pub(super) fn clearable(&self) -> u64 {
         self.garbage() - (self.pinned.len() as u64 * u64::from(SEGMENT) - self.pinned_live)
     }
