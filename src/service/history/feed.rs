@@ -18,7 +18,7 @@ use tokio::sync::{OnceCell, broadcast, watch};
 
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
-use super::past::{Moment, PastState, changed_since, changes_of};
+use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of};
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
 use crate::domain::acl::Acl;
@@ -50,7 +50,7 @@ pub struct Event {
     pub before: Option<RawDocumentBuf>,
     /// The document after the change, where it is known.
     pub after: Option<RawDocumentBuf>,
-    /// Whether both are known. Another tool may have changed the document since.
+    /// Whether both are known. Another tool may have changed the document since, or too much has changed.
     pub is_known: bool,
 }
 
@@ -344,11 +344,11 @@ impl Feed {
             }
             let (entries, settled) = self.settled_after(position).await?;
             self.settled.fetch_max(settled, Ordering::AcqRel);
-            // A follower that began meanwhile did not find these in the store, and no batch has them.
-            let _ = self.batches.send((position, Batch::default()));
             if entries.is_empty() {
                 return Ok(self.settled.load(Ordering::Acquire));
             }
+            // A follower that began meanwhile did not find these in the store, and no batch has them.
+            let _ = self.batches.send((position, Batch::default()));
         }
     }
 
@@ -412,36 +412,43 @@ impl Feed {
                 present.extend(integer(document, "public_id").map(|id| ((kind, id), document.to_owned())));
             }
         }
+        // From the newest on: what was before a change is what the one before it left.
         let mut events = Vec::with_capacity(entries.len());
-        for entry in entries {
+        for entry in entries.into_iter().rev() {
             let resource = RESOURCES.iter().find(|(_, kind)| text(&entry, "resource") == Some(kind));
             let (Some((collection, kind)), Some(id)) = (resource, integer(&entry, "public_id")) else { continue };
             let state = self.after_entry(collection, id, &entry, present.get(&(*kind, id))).await?;
             let is_known = !matches!(state, PastState::Unknown);
             let after = if let PastState::Document(document) = state { Some(document) } else { None };
             let before = before_entry(&entry, after.as_deref())?;
+            present.extend(before.clone().map(|before| ((*kind, id), before)));
             events.push(Event { entry, before, after, is_known });
         }
+        events.reverse();
         Ok(events)
     }
 
-    /// The document as the entry left it. Mostly that is the present one.
+    /// The document as the entry left it. Mostly that is `next`: the present one, or that before the next change.
     async fn after_entry(
         &self,
         collection: &str,
         id: i64,
         entry: &RawDocument,
-        present: Option<&RawDocumentBuf>,
+        next: Option<&RawDocumentBuf>,
     ) -> Result<PastState, StoreError> {
         let state = match entry.get("state").map_err(unreadable)? {
             Some(RawBsonRef::Binary(state)) => state.bytes,
             _ => return Ok(PastState::Absent),
         };
-        if let Some(present) = present.filter(|present| state_of(present)[..] == *state) {
-            return Ok(PastState::Document(present.clone()));
+        if let Some(next) = next.filter(|next| state_of(next)[..] == *state) {
+            return Ok(PastState::Document(next.clone()));
         }
         let moment = Moment::Sequence(integer(entry, "sequence").unwrap_or_default());
-        let changed = changed_since(&*self.store, collection, moment, Some(&[id]), self.max_time).await?;
+        let changed = match changed_since(&*self.store, collection, moment, Some(&[id]), self.max_time).await {
+            // Followers go on without the document.
+            Err(StoreError::Query { code: TOO_MUCH, .. }) => return Ok(PastState::Unknown),
+            changed => changed?,
+        };
         Ok(changed.into_values().next().map_or(PastState::Unknown, |past| past.state))
     }
 }

@@ -99,7 +99,9 @@ pub(super) async fn changed_since(
             // The entry that left the document as it was read; later ones do not concern it.
             let newest = entries.iter().position(|entry| Head::of(entry).is_some_and(|head| head.state == state));
             match newest {
-                Some(newest) => drop(changed.insert(id, turned_back(now, &entries[newest..])?)),
+                Some(newest) => {
+                    changed.insert(id, turned_back(now, &entries[newest..])?);
+                }
                 None if look < LOOKS => unsettled.push(id),
                 None => {
                     let newest = now.map(RawDocument::to_owned);
@@ -116,15 +118,15 @@ pub(super) async fn changed_since(
     Ok(changed)
 }
 
-/// MongoDB's number for a question that needs too much memory.
-const EXCEEDED_MEMORY: i32 = 292;
+/// The code of the error when too much has changed: MongoDB's for a question that needs too much memory.
+pub(super) const TOO_MUCH: i32 = 292;
 
 fn too_much() -> StoreError {
     let message = format!(
         "more than {MOST_ENTRIES} changes, or changes of more than 64 MiB, have come since then; ask for a later moment, or \
          for single ids"
     );
-    StoreError::Query { code: EXCEEDED_MEMORY, message }
+    StoreError::Query { code: TOO_MUCH, message }
 }
 
 fn bson_ids(ids: impl Iterator<Item = i64>) -> Vec<Bson> {

@@ -171,6 +171,43 @@ async fn a_change_that_was_stored_long_before_its_answer_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_changes_of_an_object_are_told_by_the_questions_of_one() {
+    let counter = CountingStore::counter();
+    let app = &TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("units", "number")]).await;
+    let id = app.create_object(kind, &json!({"units": 0})).await;
+    let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+    let mut questions = Vec::new();
+    for units in 1..=20 {
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"units": units}})).await.status, 202);
+        let before = counter.calls();
+        let page = app.get(&format!("/changes/?since={since}")).await;
+        questions.push(counter.calls() - before);
+        let told = page.results("/document/fields/0/value");
+        assert_eq!(told, (1..=units).map(|units| json!(units)).collect::<Vec<_>>(), "{}", page.text);
+    }
+    assert_eq!(questions[19], questions[1], "{questions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_behind_which_too_much_has_changed_is_told_without_its_document() {
+    let counter = CountingStore::counter();
+    let app = &TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("units", "number")]).await;
+    let id = app.create_object(kind, &json!({"units": 0})).await;
+    let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+    for units in 1..=2 {
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"units": units}})).await.status, 202);
+    }
+    counter.exceed_bounds();
+    let page = app.get(&format!("/changes/?since={since}&limit=1")).await;
+    assert_eq!((page.results("/kind"), page.results("/document")), (vec![json!("change")], vec![json!(null)]));
+    let next = page.json()["next"].as_str().expect("a cursor").to_owned();
+    let page = app.get(&format!("/changes/?since={next}")).await;
+    assert_eq!(page.results("/document/fields/0/value"), [2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_stops_ends_its_streams_and_closes_its_store() {
     let directory = tempfile::TempDir::new().expect("a temporary directory");
     let service = ServiceProcess::start(directory.path(), "embedded:data");

@@ -27,6 +27,7 @@ struct Told {
     calls: AtomicUsize,
     panics: AtomicBool,
     is_local: AtomicBool,
+    exceeds: AtomicBool,
     before_finds: Mutex<Option<Before>>,
     after_commits: Mutex<Duration>,
 }
@@ -53,6 +54,11 @@ impl Counter {
     pub(crate) fn after_commits(&self, pause: Duration) {
         self.0.is_local.store(true, Ordering::SeqCst);
         *self.0.after_commits.lock().expect("a lock") = pause;
+    }
+
+    /// From now on a `find` with a bound on its bytes exceeds it.
+    pub(crate) fn exceed_bounds(&self) {
+        self.0.exceeds.store(true, Ordering::SeqCst);
     }
 
     async fn prepared(&self, collection: &str) {
@@ -89,6 +95,9 @@ impl Store for CountingStore {
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
         self.counter.count();
         self.counter.prepared(collection).await;
+        if query.max_bytes < usize::MAX && self.counter.0.exceeds.load(Ordering::SeqCst) {
+            return Err(StoreError::TooLarge);
+        }
         self.inner.find(collection, query).await
     }
 
