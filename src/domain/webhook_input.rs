@@ -56,6 +56,9 @@ pub const OFF: &str = "off";
 /// The state of one that the service turned off, for the `reason` beside it.
 pub const PAUSED: &str = "paused";
 
+/// The reason of a pause.
+pub const NO_AUTHOR: &str = "its author is locked or gone; whoever saves the webhook becomes its author";
+
 /// In characters.
 pub const LONGEST_NAME: u64 = 256;
 /// In bytes.

@@ -21,9 +21,9 @@ use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
 use crate::domain::schema::without_unknown;
 use crate::domain::user::{FIRST_ADMIN, OIDC_AUTHENTICATOR};
 use crate::domain::user_input::USER;
-use crate::domain::{document, user_input};
-use crate::query::{Filter, Sort, SortKey};
-use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS};
+use crate::domain::{document, user_input, webhook_input};
+use crate::query::{Filter, Sort, SortKey, Update};
+use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS, WEBHOOKS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 
 /// Who holds it may change every user.
@@ -172,12 +172,16 @@ pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The changes that remove the belongings of users.
+/// The changes that remove the belongings of users, and pause their webhooks.
 pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
     // Marks of requests too: they tell outcomes under a key, and the next user with the same id may know the key.
-    [CREDENTIALS, TOKENS, SETTINGS, IMPORTS]
-        .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) })
-        .to_vec()
+    let removed = [CREDENTIALS, TOKENS, SETTINGS, IMPORTS]
+        .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) });
+    // They would see with the eyes of the next user with the same id.
+    let own = Filter::one_of("author_id", user_ids.to_vec()).and(Filter::equals("active", true));
+    let (update, reason) = (Update::set("active", false), webhook_input::NO_AUTHOR);
+    let update = update.and_set("state", webhook_input::PAUSED).and_set("reason", reason);
+    removed.into_iter().chain([Change::UpdateMany { collection: WEBHOOKS, filter: own, update }]).collect()
 }
 
 /// Refuses to put users into a group that exceeds the caller. Returns the group, and the conditions of the unit.

@@ -69,6 +69,35 @@ with_a_receiver! {
         assert_eq!(name(receiver.next().data("/document/fields/0/value")), "a");
     }
 
+    async fn a_deleted_user_leaves_no_webhook_to_the_next_one_with_his_id(world) {
+        let [_, open] = types(&world).await;
+        let person = Person::with_rights(&world.app, "leaver", &RIGHTS).await;
+        let receiver = Receiver::start();
+        let [hook, off] = [hook_of(&world, &person, &receiver).await, hook_of(&world, &person, &receiver).await];
+        let path = format!("/webhooks/{off}");
+        assert_eq!(person.send(&world.app, Method::PATCH, &path, &json!({"active": false})).await.status, 202);
+        assert_eq!(world.app.delete(&format!("/users/{}", person.id)).await.status, 202);
+        let paused = world.read(hook).await;
+        assert_eq!(paused["state"], "paused", "{paused}");
+        assert!(paused["reason"].as_str().expect("a reason").contains("gone"), "{paused}");
+        assert_eq!(world.read(off).await["state"], "off");
+        let next = json!({"public_id": person.id, "user_name": "next", "password": "a-long-password", "group_id": person.group_id});
+        assert_eq!(world.app.created("/users/", &next).await, person.id);
+        let other = Receiver::start();
+        world.webhook(&other, json!({"resources": ["objects"]})).await;
+        named(&world, open, "a").await;
+        assert_eq!(name(other.next().data("/document/fields/0/value")), "a");
+        assert!(receiver.rest().is_empty());
+    }
+
+    async fn a_group_that_takes_its_users_along_leaves_no_active_webhook_of_theirs(world) {
+        let person = Person::with_rights(&world.app, "leaver", &RIGHTS).await;
+        let hook = hook_of(&world, &person, &Receiver::start()).await;
+        let gone = world.app.delete(&format!("/groups/{}?action=DELETE", person.group_id)).await;
+        assert!(gone.status.is_success(), "{}", gone.text);
+        assert_eq!(world.read(hook).await["state"], "paused");
+    }
+
     async fn a_webhook_of_a_user_who_lost_the_right_is_paused(world) {
         let [_, open] = types(&world).await;
         let person = Person::with_rights(&world.app, "mover", &RIGHTS).await;
