@@ -2,8 +2,8 @@
 //!
 //! | collection | what it holds of a webhook |
 //! |---|---|
-//! | `service.webhooks` | what its users set, its state and its author; clients see all of it |
-//! | `service.webhooks.cursors` | its secret, its cursor in the order of all changes, and when it is tried again |
+//! | `service.webhooks` | what clients see of it |
+//! | `service.webhooks.cursors` | its secret, its cursor, and when it is tried again |
 //! | `service.webhooks.deliveries` | its last attempts |
 //!
 //! There is no queue. A turn ([`turn`]) reads the next event behind the cursor, sends it, and stores the next cursor with

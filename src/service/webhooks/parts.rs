@@ -6,7 +6,7 @@ use crate::metrics::Deliveries;
 use crate::outgoing::Sender;
 use crate::query::Limits;
 
-/// So many webhooks there may be: each may hold a thread, a connection and one event.
+/// So many webhooks there may be: each may hold a thread, a connection and ten events.
 pub const MOST_WEBHOOKS: u64 = 100;
 /// So many tests are under way at a time.
 const MOST_TESTS: usize = 4;

@@ -1,13 +1,12 @@
 //! A turn of one webhook: sends what lies behind its cursor, until there is nothing more, or an attempt fails.
 //!
-//! | what comes | what follows |
-//! |---|---|
-//! | a status from 200 to 299 | the cursor moves behind the event |
-//! | 410 | the webhook pauses |
-//! | anything else | the same event again after a pause of [`PAUSES`]; after [`WINDOW`] without a delivery the webhook pauses |
+//! - After a status from 200 to 299 the cursor moves behind the event.
+//! - After 410 the webhook pauses.
+//! - After anything else the same event comes again, after a pause of [`PAUSES`]. So it does when the filter takes too
+//!   long. After [`WINDOW`] without a success the webhook pauses.
 //!
-//! The cursor is stored with each attempt. Events that need no delivery move it too, but that is stored only now and then:
-//! a restart looks at them again.
+//! The cursor is stored with each attempt. Events that need no delivery move it too. That is stored only now and then: a
+//! restart looks at them again.
 
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, Document};
@@ -36,8 +35,8 @@ use crate::store::{Change, StoreError, Unit};
 const PAUSES: [i64; 6] = [5, 30, 120, 600, 1800, 3600];
 /// For so long failed attempts are repeated.
 const WINDOW: TimeDelta = TimeDelta::hours(24);
-/// So many events are read at a time.
-const BATCH: u64 = 100;
+/// So many events are read at a time, and held while one of them is sent.
+const BATCH: u64 = 10;
 /// Skipped events are noted when there are so many of them,
 const SKIPPED: Position = 500;
 /// or when the last note is so old. What is older than the cursor may be removed from the history.
@@ -61,7 +60,7 @@ pub(super) enum End {
 /// Why a webhook is paused, for its readers: nothing of what its author alone may see.
 #[derive(Debug, thiserror::Error)]
 enum Reason {
-    #[error("its author is locked or gone; whoever saves the webhook becomes its author")]
+    #[error("{}", webhook_input::NO_AUTHOR)]
     NoAuthor,
     #[error("its author no longer has the right {RIGHT}")]
     NoRight,
@@ -71,6 +70,8 @@ enum Reason {
     Filter,
     #[error("its filter fails on a document")]
     FilterFails,
+    #[error("its filter takes too long for a document, for 24 hours now")]
+    FilterSlow,
     #[error("its secret is gone; make the webhook anew")]
     NoSecret,
     #[error("changes behind its cursor are no longer kept; replay sets the cursor")]
@@ -106,8 +107,14 @@ struct Turn<'a> {
     stop: &'a watch::Receiver<bool>,
 }
 
-/// Takes a turn of the webhook. The caller follows the feed, so that positions settle. It ends early when `stop` says so, between two events.
-pub(super) async fn take(services: &Services, id: i64, stop: &watch::Receiver<bool>) -> Result<End, ServiceError> {
+/// Takes a turn of the webhook. The caller follows the feed, so that positions settle. Up to `done_to` an earlier turn
+/// found nothing to be sent. It ends early when `stop` says so, between two events.
+pub(super) async fn take(
+    services: &Services,
+    id: i64,
+    done_to: Option<Position>,
+    stop: &watch::Receiver<bool>,
+) -> Result<End, ServiceError> {
     let revision = services.store.revision(WEBHOOKS);
     let Some(stored) = resource::find::<Webhooks>(services, id).await? else { return Ok(End::Off) };
     if !flag(&stored, "active").unwrap_or(false) {
@@ -119,12 +126,12 @@ pub(super) async fn take(services: &Services, id: i64, stop: &watch::Receiver<bo
     };
     let author = integer(&stored, "author_id").unwrap_or_default();
     let turn = Turn { services, id, stored, webhook, cursor, revision, stop };
-    turn.run(author).await
+    turn.run(author, done_to).await
 }
 
 impl Turn<'_> {
-    async fn run(mut self, author: i64) -> Result<End, ServiceError> {
-        match self.go_on(author).await {
+    async fn run(mut self, author: i64, done_to: Option<Position>) -> Result<End, ServiceError> {
+        match self.go_on(author, done_to).await {
             Ok(end) | Err(Stop::End(end)) => Ok(end),
             Err(Stop::Pause(reason)) => {
                 pause(self.services, self.id, (&self.stored, &self.webhook), Vec::new(), &reason).await
@@ -133,17 +140,18 @@ impl Turn<'_> {
         }
     }
 
-    async fn go_on(&mut self, author: i64) -> Result<End, Stop> {
+    async fn go_on(&mut self, author: i64, done_to: Option<Position>) -> Result<End, Stop> {
         let services = self.services;
         if let Some(due_at) = self.cursor.due_at.filter(|due_at| *due_at > services.now()) {
             return Ok(End::Later(due_at));
         }
-        // Also when nothing is to be sent, so that readers see the state.
+        // Also before events that are not for this webhook, so that readers see the state.
         self.asked(author).await?;
+        let begin = self.cursor.position;
+        self.cursor.position = begin.max(done_to.unwrap_or(begin));
         if self.cursor.position < services.feed.oldest().await? {
             return Err(Stop::Pause(Reason::HistoryGone));
         }
-        let begin = self.cursor.position;
         loop {
             let events = services.feed.after(self.cursor.position, BATCH).await?;
             for event in &events {
@@ -181,6 +189,7 @@ impl Turn<'_> {
             Err(ServiceError::Query(_) | ServiceError::Store(StoreError::Query { .. })) => {
                 return Err(Stop::Pause(Reason::FilterFails));
             }
+            Err(ServiceError::Store(StoreError::Timeout)) => return self.failed(None, Reason::FilterSlow, []).await,
             found => found?.pop(),
         };
         if let Some((event, told)) = found {
@@ -188,20 +197,26 @@ impl Turn<'_> {
             data["resource"] = resource.as_str().into();
             let kind = data["kind"].as_str().unwrap_or_default();
             let body = json!({ "type": format!("{resource}.{kind}"), "timestamp": data["time"], "data": data });
-            self.send(event.sequence(), &body).await?;
+            self.send(event, &body).await?;
         }
         self.cursor.position = event.sequence();
         Ok(())
     }
 
-    async fn send(&mut self, sequence: Position, body: &serde_json::Value) -> Result<(), Stop> {
+    async fn send(&mut self, event: &Event, body: &serde_json::Value) -> Result<(), Stop> {
         let services = self.services;
         let (now, begun) = (services.clock.now(), services.clock.steady());
         let url = Url::parse(text(&self.stored, "url").unwrap_or_default());
         let url =
             url.map_err(|error| StoreError::Corrupt { what: format!("the url of webhook {}: {error}", self.id) })?;
-        // The same for all attempts, so that receivers can drop repetitions.
-        let message_id = format!("evt-{}-{sequence}", self.id);
+        // The same for all attempts, so that receivers can drop repetitions. After a restored backup a sequence comes again
+        // for another event, but its hash does not.
+        let sequence = event.sequence();
+        let hash = event
+            .entry
+            .get_binary("hash")
+            .map_or_else(|_| String::new(), |hash| hex::encode(hash.bytes.get(..4).unwrap_or_default()));
+        let message_id = format!("evt-{}-{sequence}-{hash}", self.id);
         let message = message(url, &self.cursor.secret, message_id.clone(), now, body);
         let message = message.ok_or(Stop::Pause(Reason::NoSecret))?;
         let outcome = services.webhooks.sender.send(message).await;
@@ -228,13 +243,25 @@ impl Turn<'_> {
             ended(metrics::Delivery::Delivered);
             return Ok(());
         }
+        let gone = (outcome == Outcome::Answered(410)).then_some(Reason::Gone);
+        let stop = self.failed(gone, Reason::Failing(outcome), record).await;
+        let is_paused = matches!(stop, Err(Stop::End(End::Off)));
+        ended(if is_paused { metrics::Delivery::Paused } else { metrics::Delivery::Failed });
+        stop
+    }
+
+    /// Stores that the event could not be sent. The webhook pauses for the reason `at_once`, or for `at_last` when nothing
+    /// has succeeded for long.
+    async fn failed(
+        &mut self,
+        at_once: Option<Reason>,
+        at_last: Reason,
+        record: impl IntoIterator<Item = Change>,
+    ) -> Result<(), Stop> {
+        let (services, now) = (self.services, self.services.now());
         let since = *self.cursor.failing_since.get_or_insert(now);
-        let reason = if outcome == Outcome::Answered(410) {
-            Some(Reason::Gone)
-        } else {
-            let is_over = now.to_chrono() - since.to_chrono() >= WINDOW;
-            is_over.then_some(Reason::Failing(outcome))
-        };
+        let is_over = now.to_chrono() - since.to_chrono() >= WINDOW;
+        let reason = at_once.or_else(|| is_over.then_some(at_last));
         let pause_s = PAUSES[usize::try_from(self.cursor.attempts).unwrap_or_default().min(PAUSES.len() - 1)];
         let due_at = DateTime::from_chrono(now.to_chrono() + TimeDelta::seconds(pause_s));
         self.cursor.attempts += 1;
@@ -242,12 +269,10 @@ impl Turn<'_> {
         if let Some(reason) = reason {
             let mut changes = vec![self.cursor.save(now)?];
             changes.extend(record);
-            ended(metrics::Delivery::Paused);
             let end = pause(services, self.id, (&self.stored, &self.webhook), changes, &reason).await?;
             return Err(Stop::End(end));
         }
         self.commit(record, now).await?;
-        ended(metrics::Delivery::Failed);
         Err(Stop::End(End::Later(due_at)))
     }
 

@@ -125,10 +125,10 @@ async fn deliver(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> 
             }
         }
         let time = services.now();
-        for (id, _) in known.iter().filter(|(_, webhook)| webhook.is_due(latest, time)) {
+        for (id, webhook) in known.iter().filter(|(_, webhook)| webhook.is_due(latest, time)) {
             // A webhook has one turn at a time, whatever is changed meanwhile.
             if running.insert(*id) {
-                turns.spawn_local(turn(Arc::clone(services), *id, (now, latest), stop.clone()));
+                turns.spawn_local(turn(Arc::clone(services), (*id, webhook.done_to), (now, latest), stop.clone()));
             }
         }
         tokio::select! {
@@ -152,11 +152,11 @@ async fn deliver(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> 
 
 async fn turn(
     services: Arc<Services>,
-    id: i64,
+    (id, done_to): (i64, Option<Position>),
     (revision, latest): (u64, Position),
     stop: watch::Receiver<bool>,
 ) -> Ended {
-    let end = AssertUnwindSafe(take(&services, id, &stop)).catch_unwind().await.ok();
+    let end = AssertUnwindSafe(take(&services, id, done_to, &stop)).catch_unwind().await.ok();
     Ended { id, revision, latest, end }
 }
 

@@ -1,6 +1,11 @@
 //! Receivers that fail.
 
+use std::time::Duration;
+
+use bson::DateTime;
 use chrono::TimeDelta;
+use inventory_service::clock::Clock;
+use inventory_service::service::history::prune::prune;
 use serde_json::json;
 
 use super::receiver::{Receiver, World};
@@ -83,6 +88,45 @@ with_a_receiver! {
         let paused = world.in_state(hook, "paused").await;
         assert!(paused["reason"].as_str().expect("a reason").contains("410"), "{paused}");
         assert_eq!(world.deliveries(hook, 1).await[0]["status"], 410);
+    }
+
+    async fn a_filter_that_takes_too_long_for_a_day_pauses_it(world) {
+        let receiver = Receiver::start();
+        let kind = world.app.create_type("server", &[("hostname", "text")]).await;
+        let slow = json!({"$expr": {"$eq": [0, {"$reduce": {"input": {"$range": [0, {"$add": [20000, "$public_id"]}]}, "initialValue": 0,
+            "in": {"$size": {"$range": [0, {"$add": [500, "$public_id"]}]}}}}]}});
+        let asked = json!({"resources": ["objects"], "filter": slow.to_string()});
+        let (hook, _) = world.webhook(&receiver, asked).await;
+        world.app.create_object(kind, &json!({"hostname": "a"})).await;
+        let paused = loop {
+            world.clock.advance(TimeDelta::hours(1));
+            world.app.sign_in_again().await;
+            let webhook = world.read(hook).await;
+            if webhook["state"] != "active" {
+                break webhook;
+            }
+        };
+        assert_eq!(paused["state"], "paused");
+        assert!(paused["reason"].as_str().expect("a reason").contains("too long"), "{paused}");
+        assert!(receiver.rest().is_empty());
+    }
+
+    async fn a_history_that_ends_behind_skipped_events_pauses_nothing(world) {
+        let receivers = [Receiver::start(), Receiver::start()];
+        let hook = one_event(&world, &receivers[0]).await;
+        receivers[0].next();
+        world.webhook(&receivers[1], json!({"resources": ["types"]})).await;
+        let kind = world.app.create_type("rack", &[("hostname", "text")]).await;
+        // Both had their turns then.
+        receivers[1].next();
+        world.app.create_type("site", &[("hostname", "text")]).await;
+        receivers[1].next();
+        world.clock.advance(TimeDelta::minutes(1));
+        let limit = DateTime::from_chrono(world.clock.now());
+        prune(&*world.app.store, limit, Duration::from_secs(30)).await.expect("pruned");
+        world.app.create_object(kind, &json!({"hostname": "b"})).await;
+        assert_eq!(receivers[0].next().data("/document/fields/0/value"), "b");
+        assert_eq!(world.read(hook).await["state"], "active");
     }
 
     async fn a_slow_receiver_delays_no_other(world) {
