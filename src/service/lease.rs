@@ -1,8 +1,8 @@
 //! A lease: one of several instances does the work, and the others wait.
 //!
-//! It is a document in `service.migrations`: `{_id, holder, beat}`, with the name of the lease as its `_id`. The holder increases `beat` from time to
-//! time. A waiting instance that sees no change for long takes the lease over. No clocks are compared, so they may
-//! differ. A holder that was only slow notices it at its next beat and stops.
+//! It is a document in `service.migrations`: `{_id, holder, beat}`. Its `_id` is the name of the lease. The holder
+//! increases `beat` from time to time. A waiting instance that sees no change for long takes the lease over. No clocks
+//! are compared, so they may differ. A holder that was only slow notices it at its next beat and stops.
 
 use std::future::Future;
 use std::pin::pin;

@@ -119,14 +119,19 @@ impl Cursor {
 
 /// The change that has a webhook tried at once, as if nothing had failed.
 pub(super) fn retry_now(webhook: i64) -> Change {
-    let update = Update::set("attempts", 0_i64).and_set("failing_since", Bson::Null).and_set("due_at", Bson::Null);
-    Change::UpdateMany { collection: WEBHOOK_CURSORS, filter: Filter::equals("public_id", webhook), update }
+    updated(webhook, nothing_failed())
 }
 
 /// The change that sets the cursor, and has the webhook tried at once.
 pub(super) fn go_to(webhook: i64, position: Position, now: DateTime) -> Change {
-    let update = Update::set("attempts", 0_i64).and_set("failing_since", Bson::Null).and_set("due_at", Bson::Null);
-    let update = update.and_set("position", position).and_set("saved_at", now);
+    updated(webhook, nothing_failed().and_set("position", position).and_set("saved_at", now))
+}
+
+fn nothing_failed() -> Update {
+    Update::set("attempts", 0_i64).and_set("failing_since", Bson::Null).and_set("due_at", Bson::Null)
+}
+
+fn updated(webhook: i64, update: Update) -> Change {
     Change::UpdateMany { collection: WEBHOOK_CURSORS, filter: Filter::equals("public_id", webhook), update }
 }
 
