@@ -1,5 +1,6 @@
 //! The use cases of webhooks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -167,7 +168,7 @@ pub async fn test_webhook(services: &Services, id: i64) -> Result<Tested, Servic
     let webhook = resource::decode(&resource::get::<Webhooks>(services, id).await?)?;
     let cursor = Cursor::of(services, id).await?;
     let cursor = cursor.ok_or_else(|| ServiceError::not_found(Webhooks::NOT_FOUND, id))?;
-    let Ok(_permit) = services.webhooks.tests.try_acquire() else {
+    let Ok(permit) = Arc::clone(&services.webhooks.tests).try_acquire_owned() else {
         return Err(ServiceError::refused(ErrorCode::Busy, "other webhooks are being tested; try again"));
     };
     let now = services.clock.now();
@@ -180,7 +181,14 @@ pub async fn test_webhook(services: &Services, id: i64) -> Result<Tested, Servic
     let message = message(url_of(&webhook)?, &cursor.secret, name, now, &body);
     let message = message.ok_or_else(|| StoreError::Corrupt { what: format!("the secret of webhook {id}") })?;
     let begun = services.clock.steady();
-    let outcome = services.webhooks.sender.send(message).await;
+    let sender = services.webhooks.sender.clone();
+    // The request goes on when the caller leaves, and keeps its place.
+    let sending = tokio::spawn(async move {
+        let outcome = sender.send(message).await;
+        drop(permit);
+        outcome
+    });
+    let outcome = sending.await.map_err(StoreError::backend)?;
     Ok(Tested { outcome, duration: services.clock.steady().saturating_sub(begun) })
 }
 

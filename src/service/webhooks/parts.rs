@@ -1,5 +1,7 @@
 //! What webhooks need beside the store.
 
+use std::sync::Arc;
+
 use tokio::sync::Semaphore;
 
 use crate::metrics::Deliveries;
@@ -20,12 +22,12 @@ pub struct Parts {
     /// How attempts ended.
     pub deliveries: Deliveries,
     /// The tests that may begin now.
-    pub(super) tests: Semaphore,
+    pub(super) tests: Arc<Semaphore>,
 }
 
 impl Parts {
     /// With this sender, and these bounds of filters.
     pub fn new(sender: Sender, limits: Limits) -> Self {
-        Self { sender, limits, deliveries: Deliveries::default(), tests: Semaphore::new(MOST_TESTS) }
+        Self { sender, limits, deliveries: Deliveries::default(), tests: Arc::new(Semaphore::new(MOST_TESTS)) }
     }
 }

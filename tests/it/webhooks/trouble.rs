@@ -6,6 +6,7 @@ use bson::DateTime;
 use chrono::TimeDelta;
 use inventory_service::clock::Clock;
 use inventory_service::service::history::prune::prune;
+use reqwest::Method;
 use serde_json::json;
 
 use super::receiver::{Receiver, World};
@@ -127,6 +128,24 @@ with_a_receiver! {
         world.app.create_object(kind, &json!({"hostname": "b"})).await;
         assert_eq!(receivers[0].next().data("/document/fields/0/value"), "b");
         assert_eq!(world.read(hook).await["state"], "active");
+    }
+
+    async fn tests_that_nobody_waits_for_keep_their_places(world) {
+        // It accepts connections and says nothing.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", silent.local_addr().expect("an address"));
+        let hook = world.app.created("/webhooks/", &json!({"name": "silent", "url": url})).await;
+        let path = format!("/webhooks/{hook}/test");
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            let test = world.app.request(Method::POST, &path);
+            let test = tokio::spawn(async move { test.send().await });
+            held.push(silent.accept().expect("a connection"));
+            test.abort();
+        }
+        // A request whose client has left ends a second later.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        world.app.post(&path, &json!({})).await.error(503, "busy");
     }
 
     async fn a_slow_receiver_delays_no_other(world) {
