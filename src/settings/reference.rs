@@ -108,7 +108,7 @@ mod tests {
         assert!(choices("store.durability").starts_with("store has uri, "));
         assert_eq!(
             choices("logging"),
-            "the sections are server, store, wire, history, auth, api, query, admission, log, metrics"
+            "the sections are server, store, wire, history, webhooks, auth, api, query, admission, log, metrics"
         );
     }
 }
