@@ -642,7 +642,7 @@ pub async fn services_on(
     let identities = issuer.map(|issuer| Arc::new(Identities::new(issuer, Arc::clone(&store), max_time)));
     let types = type_catalog::TypeCatalog::default();
     let companions = Arc::new(Companions::default());
-    let admission = Admission::new(settings.admission.bounds());
+    let admission = Admission::new(settings.admission.bounds(store.is_remote()));
     let networks = Networks::new(settings.webhooks.networks()?);
     let sender = Sender::new(networks, settings.webhooks.timeout(), &settings.webhooks.ca_certificates);
     let unusable = |error: CertificatesError| SettingsError::Invalid {

@@ -214,7 +214,7 @@ pub struct QuerySettings {
 pub struct AdmissionSettings {
     /// Memory for what requests compute, sort and wait with, in MiB.
     pub memory_mib: usize,
-    /// How much work of requests runs at a time; 0: one a core, two at least.
+    /// How much work of requests runs at a time; 0: one a core, two at least, and eight at least on MongoDB.
     pub at_once: usize,
     /// How long a request waits for its first turn, in milliseconds.
     pub wait_ms: u64,
@@ -459,11 +459,11 @@ impl ServerSettings {
 }
 
 impl AdmissionSettings {
-    /// The bounds of the governor.
-    pub fn bounds(&self) -> Bounds {
+    /// The bounds of the governor, for a store in this process or a remote one.
+    pub fn bounds(&self, is_remote: bool) -> Bounds {
         Bounds {
             memory: self.memory_mib.saturating_mul(1024 * 1024),
-            at_once: if self.at_once == 0 { Bounds::at_once_here() } else { self.at_once },
+            at_once: if self.at_once == 0 { Bounds::at_once_here(is_remote) } else { self.at_once },
             wait: Duration::from_millis(self.wait_ms),
         }
     }

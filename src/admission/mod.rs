@@ -70,8 +70,10 @@ pub struct Bounds {
 
 impl Bounds {
     /// How much work runs at a time on this machine: one a core, and two at least, so that one user never has all turns.
-    pub fn at_once_here() -> usize {
-        std::thread::available_parallelism().map_or(1, NonZeroUsize::get).max(2)
+    /// Work on a remote store mostly waits for it, so eight pieces at least run there.
+    pub fn at_once_here(is_remote: bool) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        cores.max(if is_remote { 8 } else { 2 })
     }
 }
 

@@ -142,25 +142,41 @@ impl EmbeddedStore {
         })
     }
 
-    /// Answers on this thread if a few keys lead directly to the documents, else on the blocking pool.
+    /// Answers on this thread if few keys and documents are read, else on the blocking pool.
     async fn ask(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
         validate::runs_here(&query.filter)?;
-        let snapshot = self.snapshot()?;
-        let Some(collection) = snapshot.collection(name) else { return Ok(Answer::none(with_total)) };
-        let tables = || snapshot.tables(collection);
-        match Way::of(collection, query, with_total) {
-            Way::Point(point) => self.here(|| point.ask(collection, tables()?, query, with_total)),
-            Way::Points(points) => self.here(|| points.ask(collection, tables()?, query, with_total)),
-            Way::Short(choice) => {
-                let question = Question { query, choice, with_total, deadline: Deadline::after(query.max_time) };
-                self.here(|| question.ask(collection, tables()?))
-            }
-            planned @ Way::Planned => {
-                // Neither is held while waiting for others.
-                drop((snapshot, planned));
-                self.ask_planned(name, query, with_total).await
-            }
+        match self.ask_here(name, query, with_total)? {
+            Some(answer) => Ok(answer),
+            None => self.ask_planned(name, query, with_total).await,
         }
+    }
+
+    fn ask_here(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Option<Answer>, StoreError> {
+        let snapshot = self.snapshot()?;
+        let Some(collection) = snapshot.collection(name) else { return Ok(Some(Answer::none(with_total))) };
+        self.here(|| {
+            let (tables, deadline) = (snapshot.tables(collection)?, Deadline::after(query.max_time));
+            let reader = CollectionReader::new(collection, tables, deadline.clone());
+            match Way::of(collection, query, with_total, &reader) {
+                Way::Point(point) => point.ask(collection, tables, query, with_total).map(Some),
+                Way::Points(points) => points.ask(collection, tables, query, with_total).map(Some),
+                Way::Short(choice) => {
+                    Question { query, choice, with_total, deadline }.ask(collection, tables).map(Some)
+                }
+                Way::Planned => Ok(None),
+            }
+        })
+    }
+
+    /// Counts on this thread, if few keys and documents are read.
+    fn count_here(&self, name: &str, filter: &Filter, deadline: &Deadline) -> Result<Option<u64>, StoreError> {
+        let snapshot = self.snapshot()?;
+        let Some(collection) = snapshot.collection(name) else { return Ok(Some(0)) };
+        self.here(|| {
+            let mut reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline.clone());
+            let choice = way::short_count(collection, filter.tree(), &reader);
+            choice.map(|choice| reader.count(&choice, filter)).transpose()
+        })
     }
 
     async fn ask_planned(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
@@ -292,13 +308,12 @@ impl Store for EmbeddedStore {
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         validate::runs_here(filter)?;
-        let snapshot = self.snapshot()?;
-        let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
         let deadline = Deadline::after(max_time);
-        if let Some(choice) = way::short_count(&collection, filter.tree()) {
-            let tables = || snapshot.tables(&collection);
-            return self.here(|| CollectionReader::new(&collection, tables()?, deadline).count(&choice, filter));
+        if let Some(count) = self.count_here(collection, filter, &deadline)? {
+            return Ok(count);
         }
+        let (turn, snapshot) = self.admitted().await?;
+        let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
         let filter = filter.clone();
         let work = move |means: &Means| {
             let mut reader = CollectionReader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
@@ -306,7 +321,7 @@ impl Store for EmbeddedStore {
             let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
             reader.count(&choice, &filter)
         };
-        self.on_blocking_pool(admission::turn().await?, work).await
+        self.on_blocking_pool(turn, work).await
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {

@@ -3,8 +3,8 @@
 //!
 //! It splits a filter into `conditions`. These become `bounds` of the components of an index, and the bounds become
 //! `ranges` of its keys: a `candidate`. It chooses a certain winner at once: a unique key, or keys that are exactly the
-//! answer in its order. Otherwise it counts the keys of each candidate, up to a few thousand, and chooses the way with
-//! the least work.
+//! answer in its order. A candidate with few keys is next. Otherwise it counts the keys of each candidate, up to a few
+//! thousand, and chooses the way with the least work.
 
 use crate::query::{Node, Sort};
 use crate::store::FindQuery;
@@ -25,6 +25,8 @@ const GUESS: u64 = 10;
 const MANY: u64 = 100_000;
 /// Up to this many documents are read on the thread of the request; more take a separate thread.
 pub(crate) const FEW: u64 = 128;
+/// How many candidates are asked whether they have few keys, and how many ranges such a candidate has at most.
+const ASKED: usize = 8;
 
 /// How the documents of a query are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,17 +74,21 @@ pub(crate) trait Numbers {
     fn documents(&self) -> u64;
     /// The approximate number of entries in the ranges; counting one by one ends at `at_most`.
     fn keys(&self, scan: &IndexScan, at_most: u64) -> u64;
+    /// The number of entries in the ranges, unless it is larger; `None` also when they cannot be read.
+    fn few_keys(&self, scan: &IndexScan, at_most: u64) -> Option<u64>;
 }
 
 impl Plan {
-    /// Whether a few keys of a unique index lead to its documents.
-    pub(crate) fn is_few(&self, collection: &Collection) -> bool {
+    /// Whether it reads few documents.
+    pub(crate) fn is_few(&self, collection: &Collection, numbers: &dyn Numbers) -> bool {
         match self {
             Self::Nothing => true,
+            Self::Scan => numbers.documents() <= FEW,
             Self::Index(scan) => {
-                scan.points && collection.indexes[scan.index].unique && scan.ranges.len() as u64 <= FEW
+                let is_by_key = scan.points && collection.indexes[scan.index].unique;
+                if is_by_key { scan.ranges.len() as u64 <= FEW } else { has_few_keys(scan, numbers) }
             }
-            Self::Scan | Self::Union(_) => false,
+            Self::Union(_) => false,
         }
     }
 
@@ -112,13 +118,48 @@ pub(crate) fn prefers_scan(keys: u64, documents: u64) -> bool {
     keys.saturating_mul(FETCH) > documents.saturating_add(WORTH)
 }
 
-/// The plan that is certainly best, without counting keys.
-pub(crate) fn sure_plan(collection: &Collection, filter: &Node, sort: &Sort) -> Option<Choice> {
+fn has_few_keys(scan: &IndexScan, numbers: &dyn Numbers) -> bool {
+    scan.ranges.len() <= ASKED && numbers.few_keys(scan, FEW).is_some()
+}
+
+/// The plan that takes no search: a certain winner, or a way to few documents.
+pub(crate) fn short_plan(collection: &Collection, filter: &Node, sort: &Sort, numbers: &dyn Numbers) -> Option<Choice> {
     let conditions = Conditions::of(filter);
     if conditions.never {
         return Some(Choice { plan: Plan::Nothing, total: TotalBy::Documents });
     }
-    sure(filter, &mut Candidate::all(collection, &conditions, sort), &mut TotalBy::Documents)
+    let mut candidates = Candidate::all(collection, &conditions, sort);
+    let mut total = TotalBy::Documents;
+    sure(filter, &mut candidates, &mut total).or_else(|| few(&conditions, &mut candidates, &total, numbers))
+}
+
+/// The candidate with the fewest keys, if it has few; else all documents, if they are few.
+fn few(
+    conditions: &Conditions<'_>,
+    candidates: &mut Vec<Candidate>,
+    total: &TotalBy,
+    numbers: &dyn Numbers,
+) -> Option<Choice> {
+    // The first declared of equal ones.
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.score()));
+    let asked = candidates.iter().take(ASKED).enumerate();
+    let mut best = None;
+    for (position, candidate) in asked.filter(|(_, candidate)| candidate.scan.ranges.len() <= ASKED) {
+        let at_most = match best {
+            Some((0, _)) => break,
+            Some((keys, _)) => keys - 1,
+            None => FEW,
+        };
+        if let Some(keys) = numbers.few_keys(&candidate.scan, at_most) {
+            best = Some((keys, position));
+        }
+    }
+    let plan = match best {
+        Some((_, position)) => candidates.swap_remove(position).into_plan(),
+        None if conditions.alternatives.is_empty() && numbers.documents() <= FEW => Plan::Scan,
+        None => return None,
+    };
+    Some(Choice { plan, total: total.clone() })
 }
 
 /// A unique key, or keys that are exactly the answer in its order. `total` says where the total comes from.
@@ -153,7 +194,8 @@ pub(crate) fn plan(
     }
     let mut candidates = Candidate::all(collection, &conditions, sort);
     let mut total = TotalBy::Documents;
-    if let Some(choice) = sure(filter, &mut candidates, &mut total) {
+    let at_once = sure(filter, &mut candidates, &mut total);
+    if let Some(choice) = at_once.or_else(|| few(&conditions, &mut candidates, &total, numbers)) {
         return choice;
     }
     let search = PlanSearch { collection, sort, wanted, numbers, total: &total };
@@ -171,10 +213,9 @@ struct PlanSearch<'a> {
 }
 
 impl PlanSearch<'_> {
-    fn cheapest(&self, mut candidates: Vec<Candidate>, conditions: &Conditions<'_>) -> Plan {
+    /// The candidates come in the order of their scores.
+    fn cheapest(&self, candidates: Vec<Candidate>, conditions: &Conditions<'_>) -> Plan {
         let documents = self.numbers.documents();
-        // The first declared of equal ones; `sort_by_key` keeps them in their order.
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.score()));
         let is_sorted = self.sort.is_empty() && !self.sort.is_reversed();
         let mut best = (self.with_sort(documents.saturating_add(WORTH), is_sorted), Plan::Scan);
         for candidate in candidates {
@@ -280,6 +321,10 @@ mod tests {
         fn keys(&self, scan: &IndexScan, _at_most: u64) -> u64 {
             (self.keys)(&self.collection.indexes[scan.index].name, scan)
         }
+
+        fn few_keys(&self, scan: &IndexScan, at_most: u64) -> Option<u64> {
+            Some(self.keys(scan, at_most)).filter(|keys| *keys <= at_most)
+        }
     }
 
     fn chosen(filter: Document, sort: Document, wanted: Wanted, keys: &dyn Fn(&str, &IndexScan) -> u64) -> Choice {
@@ -345,7 +390,7 @@ mod tests {
         let (name, scan) = scan_of(planned(doc! { "kind": 1, "public_id": 5 }, doc! { "size": 1 }));
         assert_eq!((name.as_str(), scan.points, scan.exact), ("public_id", true, false));
         assert_eq!(scan.ranges, points(&[5.into()]));
-        assert!(Plan::Index(scan).is_few(&collection()));
+        assert!(Plan::Index(scan).is_few(&collection(), &Assumed { collection: &collection(), keys: &|_, _| 1_000 }));
     }
 
     #[test]

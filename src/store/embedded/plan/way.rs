@@ -3,7 +3,7 @@
 use crate::query::{Node, Projection, Sort};
 use crate::store::FindQuery;
 use crate::store::embedded::catalog::collections::Collection;
-use crate::store::embedded::plan::planner::{Choice, FEW, Plan, TotalBy, sure_plan};
+use crate::store::embedded::plan::planner::{Choice, FEW, Numbers, Plan, TotalBy, short_plan};
 use crate::store::embedded::plan::point::{Point, Points};
 
 /// A short answer skips and reads at most this many keys.
@@ -17,13 +17,13 @@ pub(crate) enum Way {
     Points(Points),
     /// A plan with so little work that it needs no other thread.
     Short(Choice),
-    /// A plan that is made on a separate thread, because it may have to count keys.
+    /// A plan that is made on a separate thread, because it may have to count many keys.
     Planned,
 }
 
 impl Way {
     /// The first that fits, in the order above.
-    pub(crate) fn of(collection: &Collection, query: &FindQuery, with_total: bool) -> Self {
+    pub(crate) fn of(collection: &Collection, query: &FindQuery, with_total: bool, numbers: &dyn Numbers) -> Self {
         let (filter, sort) = (query.filter.tree(), &query.sort);
         // Expressions of clients take a separate thread, even on one document.
         if filter.is_costly() || query.projection.as_ref().is_some_and(Projection::is_computed) {
@@ -41,24 +41,28 @@ impl Way {
         {
             return Self::Points(points);
         }
-        let sure = sure_plan(collection, filter, sort);
-        sure.filter(|choice| is_short(choice, collection, query, with_total)).map_or(Self::Planned, Self::Short)
+        let choice = short_plan(collection, filter, sort, numbers);
+        let is_short =
+            |choice: &Choice| is_short_page(choice, query, with_total) || choice.plan.is_few(collection, numbers);
+        choice.filter(is_short).map_or(Self::Planned, Self::Short)
     }
 }
 
-fn is_short(choice: &Choice, collection: &Collection, query: &FindQuery, with_total: bool) -> bool {
+fn is_short_page(choice: &Choice, query: &FindQuery, with_total: bool) -> bool {
     let is_page = (1..=FEW).contains(&query.limit) && query.skip.saturating_add(query.limit) <= MAX_PASSED;
     let is_counted = !with_total || choice.total == TotalBy::Collection;
-    let is_short_page = || is_page && is_counted && choice.answering_keys(query, with_total).is_some();
-    choice.plan.is_few(collection) || is_short_page()
+    is_page && is_counted && choice.answering_keys(query, with_total).is_some()
 }
 
 /// The plan that counts the matching documents, if it needs no other thread.
-pub(crate) fn short_count(collection: &Collection, filter: &Node) -> Option<Choice> {
+pub(crate) fn short_count(collection: &Collection, filter: &Node, numbers: &dyn Numbers) -> Option<Choice> {
     match filter {
         Node::Always => Some(Choice { plan: Plan::Scan, total: TotalBy::Collection }),
         costly if costly.is_costly() => None,
-        _ => sure_plan(collection, filter, &Sort::default()).filter(|choice| choice.plan.is_few(collection)),
+        _ => {
+            let choice = short_plan(collection, filter, &Sort::default(), numbers);
+            choice.filter(|choice| choice.plan.is_few(collection, numbers))
+        }
     }
 }
 
@@ -71,6 +75,27 @@ mod tests {
     use super::*;
     use crate::query::{Filter, Limits};
     use crate::store::embedded::catalog::collections::Index;
+    use crate::store::embedded::index::scan::IndexScan;
+
+    /// A million documents; each bounded range of keys has the same number of entries.
+    struct Keys(u64);
+
+    impl Numbers for Keys {
+        fn documents(&self) -> u64 {
+            1_000_000
+        }
+
+        fn keys(&self, scan: &IndexScan, _at_most: u64) -> u64 {
+            let is_bounded = scan.bounds.iter().any(Option::is_some);
+            if is_bounded { self.0 * scan.ranges.len() as u64 } else { self.documents() }
+        }
+
+        fn few_keys(&self, scan: &IndexScan, at_most: u64) -> Option<u64> {
+            Some(self.keys(scan, at_most)).filter(|keys| *keys <= at_most)
+        }
+    }
+
+    const MANY: Keys = Keys(10_000);
 
     fn collection() -> Collection {
         let mut public_id = Index::over("public_id", &["public_id"]);
@@ -88,8 +113,8 @@ mod tests {
         FindQuery::new(parsed(filter), Duration::MAX).sorted(sort)
     }
 
-    fn way(query: &FindQuery, with_total: bool) -> &'static str {
-        match Way::of(&collection(), query, with_total) {
+    fn way(query: &FindQuery, with_total: bool, keys: &Keys) -> &'static str {
+        match Way::of(&collection(), query, with_total, keys) {
             Way::Point(_) => "point",
             Way::Points(_) => "points",
             Way::Short(_) => "short",
@@ -118,11 +143,11 @@ mod tests {
             (doc! { "size": 1 }, doc! {}, "planned"),
             (doc! {}, doc! {}, "planned"),
         ] {
-            assert_eq!(way(&asking(filter.clone(), &sort), true), expected, "{filter} {sort}");
+            assert_eq!(way(&asking(filter.clone(), &sort), true, &MANY), expected, "{filter} {sort}");
         }
         let projection = Projection::parse(&doc! { "n": { "$add": ["$a", 1] } }, &Filter::all());
         let projection = Some(projection.expect("projections of tests are right"));
-        assert_eq!(way(&FindQuery { projection, ..asking(one(), &doc! {}) }, true), "planned");
+        assert_eq!(way(&FindQuery { projection, ..asking(one(), &doc! {}) }, true, &MANY), "planned");
     }
 
     #[test]
@@ -137,13 +162,38 @@ mod tests {
             (doc! { "kind": 1, "size": 1 }, 0, 10, "planned", "planned"),
         ] {
             let query = FindQuery { skip, limit, ..asking(filter.clone(), &doc! { "public_id": 1 }) };
-            assert_eq!([false, true].map(|total| way(&query, total)), [without_total, with_total], "{filter} {skip}");
+            assert_eq!(
+                [false, true].map(|total| way(&query, total, &MANY)),
+                [without_total, with_total],
+                "{filter} {skip}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_filter_that_leads_to_few_keys_is_short() {
+        let few = doc! { "kind": 1, "size": 1 };
+        let costly = doc! { "kind": 1, "size": { "$regex": "x" } };
+        for (filter, keys, expected) in [
+            (few.clone(), 128, "short"),
+            (few.clone(), 129, "planned"),
+            (doc! { "kind": { "$in": [1, 2, 3, 4] }, "size": 1 }, 32, "short"),
+            (doc! { "kind": { "$in": [1, 2, 3, 4] }, "size": 1 }, 33, "planned"),
+            (doc! { "kind": { "$in": (0..9).collect::<Vec<i32>>() }, "size": 1 }, 1, "planned"),
+            (doc! { "$or": [{ "kind": 1, "size": 1 }, { "public_id": 7 }] }, 1, "planned"),
+            (costly, 1, "planned"),
+        ] {
+            for sort in [doc! {}, doc! { "size": -1 }, doc! { "public_id": 1 }] {
+                assert_eq!(way(&asking(filter.clone(), &sort), true, &Keys(keys)), expected, "{filter} {sort} {keys}");
+            }
+            let is_counted_here = short_count(&collection(), parsed(filter).tree(), &Keys(keys)).is_some();
+            assert_eq!(is_counted_here, expected == "short");
         }
     }
 
     #[test]
     fn few_keys_and_whole_collections_are_counted_at_once() {
-        let is_short = |filter: Document| short_count(&collection(), parsed(filter).tree()).is_some();
+        let is_short = |filter: Document| short_count(&collection(), parsed(filter).tree(), &MANY).is_some();
         assert!([doc! {}, doc! { "public_id": 7 }, values(128)].into_iter().all(is_short));
         let costly = doc! { "public_id": 7, "size": { "$regex": "x" } };
         assert!(![values(129), doc! { "kind": 1 }, costly].into_iter().any(is_short));
@@ -155,7 +205,7 @@ mod tests {
         for filter in [doc! { "public_id": 7 }, doc! { "public_id": "x" }, doc! { "_id": 7_i64 }] {
             let filter = parsed(filter);
             let point = Point::of(&collection(), filter.tree()).expect("a point");
-            let choice = sure_plan(&collection(), filter.tree(), &Sort::default());
+            let choice = short_plan(&collection(), filter.tree(), &Sort::default(), &MANY);
             let Some(Choice { plan: Plan::Index(scan), .. }) = choice else { panic!("no index: {choice:?}") };
             let starts: Vec<_> = scan.ranges.iter().map(|range| &range.start).collect();
             assert_eq!((scan.index, starts), (point.index, vec![&point.key]));

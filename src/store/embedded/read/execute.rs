@@ -534,6 +534,18 @@ impl<A: TableAccess> Numbers for CollectionReader<'_, A> {
         }
         keys.saturating_mul(scan.ranges.len() as u64) / ranges.max(1)
     }
+
+    fn few_keys(&self, scan: &IndexScan, at_most: u64) -> Option<u64> {
+        let mut deadline = self.deadline.clone();
+        let mut keys = 0;
+        for range in &scan.ranges {
+            keys += self.count_up_to(scan.index, range, at_most - keys + 1, &mut deadline).ok()?;
+            if keys > at_most {
+                return None;
+            }
+        }
+        Some(keys)
+    }
 }
 
 impl<A: TableAccess> CollectionReader<'_, A> {

@@ -24,9 +24,10 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().max_blocking_threads(1).build().expect("a runtime")
 }
 
+/// More documents than are read on the thread that asks.
 fn store(runtime: &Runtime) -> EmbeddedStore {
     let store = start(&Memory::of(BTreeMap::new()), &options());
-    runtime.block_on(filled(&store, 20));
+    runtime.block_on(filled(&store, 200));
     store
 }
 
@@ -60,7 +61,7 @@ async fn is_answered_here<T>(ask: impl Future<Output = Result<T, StoreError>>) -
 }
 
 #[test]
-fn one_document_by_its_key_is_answered_here_and_what_clients_compute_is_not() {
+fn few_documents_are_read_here_and_what_clients_compute_is_not() {
     let runtime = runtime();
     let store = store(&runtime);
     let key = || FindQuery::new(filter(doc! { "public_id": 7 }), BUDGET);
@@ -71,6 +72,9 @@ fn one_document_by_its_key_is_answered_here_and_what_clients_compute_is_not() {
         assert!(is_answered_here(store.find(THINGS, &key())).await);
         assert!(is_answered_here(store.page(THINGS, &key())).await);
         assert!(is_answered_here(store.count(THINGS, &key().filter, BUDGET)).await);
+        let few = filter(doc! { "public_id": { "$lt": 100 }, "text": { "$ne": "y" } });
+        assert!(is_answered_here(store.page(THINGS, &FindQuery::new(few.clone(), BUDGET))).await);
+        assert!(is_answered_here(store.count(THINGS, &few, BUDGET)).await);
         assert!(!is_answered_here(store.find(THINGS, &computed)).await);
         for costly in [expression, regex] {
             assert!(!is_answered_here(store.find(THINGS, &FindQuery::new(costly.clone(), BUDGET))).await);
@@ -93,7 +97,7 @@ async fn after_its_time<T>(ask: impl Future<Output = Result<T, StoreError>>) -> 
     ask.await
 }
 
-/// Plenty for a query on 20 documents that has a thread.
+/// Plenty for a query on 200 documents that has a thread.
 const SHORT: Duration = Duration::from_millis(5);
 
 #[test]
