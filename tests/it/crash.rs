@@ -10,42 +10,15 @@ use inventory_service::query::Filter;
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{FindQuery, Store, collections};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::app::{ADMIN_PASSWORD, Answer, fields, send};
+use crate::support::app::{fields, send};
 use crate::support::process::ServiceProcess;
+use crate::support::remote::Client;
 
 const ROUNDS: u64 = 20;
 const CLIENTS: usize = 16;
-
-struct Client {
-    http: reqwest::Client,
-    origin: String,
-    token: String,
-}
-
-impl Client {
-    async fn sign_in(origin: &str) -> Self {
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(30)).build().expect("a client");
-        let mut client = Self { http, origin: origin.to_owned(), token: String::new() };
-        let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
-        let answer = send(client.request(Method::POST, "/auth/login").json(&body)).await;
-        answer.json()["token"].as_str().expect("a token").clone_into(&mut client.token);
-        client
-    }
-
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}/rest{path}", self.origin)).bearer_auth(&self.token)
-    }
-
-    /// `None` when the service went away before it answered.
-    async fn post(&self, path: &str, body: &Value) -> Option<Answer> {
-        let response = self.request(Method::POST, path).json(body).send().await.ok()?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        Some(Answer { status, headers, text: response.text().await.ok()? })
-    }
-}
 
 /// Posts until the service is gone; gives id and serial of what was acknowledged.
 async fn post_until_gone(client: Arc<Client>, type_id: i64, serials: Arc<AtomicU64>) -> Vec<(i64, u64)> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document};
+use tokio::sync::{MutexGuard, OnceCell};
 
 use super::author;
 use super::feed::Feed;
@@ -41,6 +42,8 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     max_time: Duration,
     flights: Arc<Flights>,
+    /// Whether the counter of sequences is behind all that this process found in the store.
+    is_caught_up: OnceCell<()>,
 }
 
 /// A change of one document with a history.
@@ -55,7 +58,7 @@ impl Recorder {
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
         let flights = Flights::new();
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        (Arc::new(Self { inner, clock, max_time, flights }), feed)
+        (Arc::new(Self { inner, clock, max_time, flights, is_caught_up: OnceCell::new() }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -93,12 +96,38 @@ impl Recorder {
         work.await.map_err(StoreError::backend)?
     }
 
-    /// Moves the counter of sequences behind the last one. It may be behind: a counter does not know of documents of another
-    /// collection, and the embedded store keeps only what documents of its own tell.
+    /// Takes `count` sequences and returns the first.
+    async fn taken(&self, count: u32) -> Result<(i64, Flight), StoreError> {
+        let _one_at_a_time = self.gate().await;
+        if !self.inner.is_remote() {
+            // A reader who begins meanwhile would take the first sequence for the beginning of the history.
+            self.is_caught_up.get_or_try_init(|| self.pass_stored()).await?;
+        }
+        self.next(count).await
+    }
+
     async fn catch_up(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.gate().await;
+        self.pass_stored().await
+    }
+
+    /// Held while a sequence is taken, where that needs no network.
+    async fn gate(&self) -> Option<MutexGuard<'_, ()>> {
+        if self.inner.is_remote() { None } else { Some(self.flights.gate.lock().await) }
+    }
+
+    async fn next(&self, count: u32) -> Result<(i64, Flight), StoreError> {
+        let first = self.inner.reserve_ids(HISTORY, count).await?;
+        Ok((first, self.flights.begin(first, count)))
+    }
+
+    /// Moves the counter of sequences behind the last one. It may be behind: a counter does not know of documents of
+    /// another collection, and the embedded store keeps only what documents of its own tell.
+    async fn pass_stored(&self) -> Result<(), StoreError> {
         let last = last(&*self.inner, self.max_time).await?;
         loop {
-            let (next, flight) = self.taken(1).await?;
+            // What is taken here is never stored.
+            let (next, flight) = self.next(1).await?;
             flight.end(false);
             if next > last {
                 return Ok(());
@@ -107,13 +136,6 @@ impl Recorder {
                 self.inner.reserve_ids(HISTORY, passed).await?;
             }
         }
-    }
-
-    /// Takes `count` sequences and returns the first.
-    async fn taken(&self, count: u32) -> Result<(i64, Flight), StoreError> {
-        let _one_at_a_time = if self.inner.is_remote() { None } else { Some(self.flights.gate.lock().await) };
-        let first = self.inner.reserve_ids(HISTORY, count).await?;
-        Ok((first, self.flights.begin(first, count)))
     }
 
     /// The entries of the unit's changes, with the sequences that they take.

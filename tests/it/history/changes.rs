@@ -5,57 +5,18 @@ use std::time::Duration;
 
 use inventory_service::query::Filter;
 use inventory_service::store::collections::OBJECTS;
-use reqwest::{Method, Response};
-use serde_json::{Value, json};
+use reqwest::Method;
+use serde_json::json;
 
 use super::kept::{changed_outside, stored};
+use super::reader::Reader;
 use crate::support::app::{ADMIN_PASSWORD, TestApp, on_each_store, send};
 use crate::support::counting::CountingStore;
 use crate::support::process::ServiceProcess;
 
-/// A stream of events that is being read.
-struct Reader {
-    response: Response,
-    text: String,
-}
-
-impl Reader {
-    async fn open(app: &TestApp, path: &str, last: Option<&str>) -> Self {
-        let mut request = app.request(Method::GET, path).header("Accept", "text/event-stream");
-        if let Some(last) = last {
-            request = request.header("Last-Event-ID", last);
-        }
-        let response = request.send().await.expect("an answer");
-        assert_eq!(response.status(), 200);
-        let mut reader = Self { response, text: String::new() };
-        // The first part says from where it goes on.
-        assert!(reader.part().await.expect("a beginning").contains("changes behind"));
-        reader
-    }
-
-    /// The next part between empty lines; nothing when the stream has ended.
-    async fn part(&mut self) -> Option<String> {
-        loop {
-            if let Some((part, rest)) = self.text.split_once("\n\n") {
-                let (part, rest) = (part.to_owned(), rest.to_owned());
-                self.text = rest;
-                return Some(part);
-            }
-            let chunk = self.response.chunk().await.ok().flatten()?;
-            self.text.push_str(std::str::from_utf8(&chunk).expect("UTF-8"));
-        }
-    }
-
-    /// The next event: its name, its id and its data.
-    async fn event(&mut self) -> Option<(String, String, Value)> {
-        loop {
-            let part = self.part().await?;
-            let line = |name: &str| part.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-            if let (Some(event), Some(data)) = (line("event: "), line("data: ")) {
-                return Some((event, line("id: ").unwrap_or_default(), serde_json::from_str(&data).expect("JSON")));
-            }
-        }
-    }
+/// Begins to read a stream.
+async fn open(app: &TestApp, path: &str, last: Option<&str>) -> Reader {
+    Reader::open(app.request(Method::GET, path), last).await.expect("a stream")
 }
 
 on_each_store! {
@@ -94,7 +55,7 @@ on_each_store! {
 
     async fn a_stream_tells_each_change_once_and_goes_on_where_it_ended(app) {
         let kind = app.create_type("server", &[("hostname", "text")]).await;
-        let mut reader = Reader::open(app, "/changes/?resource=objects", None).await;
+        let mut reader = open(app, "/changes/?resource=objects", None).await;
         let id = app.create_object(kind, &json!({"hostname": "0"})).await;
         let (event, first, data) = reader.event().await.expect("an event");
         assert_eq!((event.as_str(), &data["kind"], &data["public_id"]), ("objects", &json!("enter"), &json!(id)));
@@ -108,7 +69,7 @@ on_each_store! {
             last = cursor;
         }
         drop(reader);
-        let mut reader = Reader::open(app, "/changes/?resource=objects", Some(&last)).await;
+        let mut reader = open(app, "/changes/?resource=objects", Some(&last)).await;
         for number in 11..=20 {
             let (_, _, data) = reader.event().await.expect("an event");
             assert_eq!(data["document"]["fields"][0]["value"], number.to_string(), "behind {last}: {data}");
@@ -147,7 +108,7 @@ on_each_store! {
         let request = app.anonymous(Method::GET, "/changes/").bearer_auth(token).header("Accept", "text/event-stream");
         let response = request.send().await.expect("an answer");
         assert_eq!(response.status(), 200);
-        let mut reader = Reader { response, text: String::new() };
+        let mut reader = Reader::of(response);
         reader.part().await.expect("a beginning");
         assert_eq!(app.patch(&format!("/users/{user}"), &json!({"active": false})).await.status, 202);
         let (event, _, _) = reader.event().await.expect("a last event");
@@ -162,7 +123,7 @@ async fn a_change_that_was_stored_long_before_its_answer_is_told() {
     let app = &TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
     counter.after_commits(Duration::ZERO);
     let kind = app.create_type("server", &[("hostname", "text")]).await;
-    let mut reader = Reader::open(app, "/changes/?resource=objects", None).await;
+    let mut reader = open(app, "/changes/?resource=objects", None).await;
     // Longer than the feed waits between two looks at the store.
     counter.after_commits(Duration::from_secs(1));
     let id = app.create_object(kind, &json!({"hostname": "a"})).await;

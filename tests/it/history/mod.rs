@@ -5,7 +5,9 @@ mod changes;
 mod entries;
 mod hidden;
 mod kept;
+mod killed;
 mod past;
+mod reader;
 
 use crate::support::app::TestApp;
 

@@ -6,4 +6,5 @@ pub(crate) mod described;
 pub(crate) mod mongod;
 pub(crate) mod plain;
 pub(crate) mod process;
+pub(crate) mod remote;
 pub(crate) mod wire;
