@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 /// Measures the service over HTTP, from a second process, beside the limits of what is below it.
 #[derive(Debug, Clone, Parser)]
@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
     /// Where filled embedded stores are kept for the next time; else they are made anew and removed.
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
-    /// Measures the innocent reader beside attackers, in place of all else.
-    #[arg(long)]
-    pub(crate) innocent: bool,
+    /// What is measured.
+    #[arg(long, value_enum, default_value_t = What::Rows)]
+    pub(crate) what: What,
     /// A program to measure in place of the one that was built: another version of the service.
     #[arg(long)]
     pub(crate) service: Option<PathBuf>,
@@ -47,6 +47,17 @@ pub(crate) struct Arguments {
     /// Said by cargo.
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Each route, beside the limits of what is below it.
+    Rows,
+    /// The innocent reader beside attackers.
+    Innocent,
+    /// The history and the stream of changes.
+    History,
 }
 
 impl Arguments {

@@ -85,6 +85,11 @@ impl Sample {
     }
 }
 
+/// Requests per second in one run.
+pub(crate) async fn rate(load: &Load, connections: usize, time: Duration) -> Result<f64, Error> {
+    Ok(run(load, connections, time).await?.rate)
+}
+
 /// Latencies in nanoseconds.
 async fn client(load: &Load, mut connection: Connection, first: usize, until: Instant) -> Result<Vec<u32>, Error> {
     let mut latencies = Vec::with_capacity(8192);

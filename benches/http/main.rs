@@ -22,6 +22,7 @@ mod innocent;
 mod mongod;
 #[path = "../store/objects.rs"]
 mod objects;
+mod past;
 mod rows;
 mod servers;
 mod table;
@@ -30,7 +31,7 @@ mod world;
 use mimalloc::MiMalloc;
 use tempfile::TempDir;
 
-use self::arguments::Arguments;
+use self::arguments::{Arguments, What};
 use self::harness::report::{save, target_folder};
 use self::harness::timing::Error;
 
@@ -56,8 +57,10 @@ fn main() -> Result<(), Error> {
 async fn measure(arguments: &Arguments) -> Result<(), Error> {
     // On the disk that the build is on, as a temporary directory may be in memory.
     let folder = TempDir::new_in(target_folder()?)?;
-    if arguments.innocent {
-        return rows::innocent(arguments, folder.path()).await;
+    match arguments.what {
+        What::Rows => {}
+        What::Innocent => return rows::innocent(arguments, folder.path()).await,
+        What::History => return rows::history(arguments, folder.path()).await,
     }
     println!("{}", table::HEAD);
     let mut rows = Vec::new();

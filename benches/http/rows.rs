@@ -16,6 +16,7 @@ use crate::harness::timing::Error;
 use crate::innocent::{self, Beside};
 use crate::mongod::{self, Deployment, Mongod};
 use crate::objects;
+use crate::past::{self, Past};
 use crate::servers::Server;
 use crate::table::{Named, Row};
 use crate::world::{Question, World, get, get_openly, sign_in, sign_in_request};
@@ -92,8 +93,43 @@ struct Runner {
 /// Measures the innocent reader on each store.
 pub(crate) async fn innocent(arguments: &Arguments, folder: &Path) -> Result<(), Error> {
     println!("{}", innocent::HEAD);
-    let (mut rows, mut mongo) = (Vec::new(), None);
+    let mut rows = Vec::new();
+    let mut done = |beside: Beside| {
+        println!("{}", beside.line());
+        rows.push(beside);
+    };
+    on_each_world(arguments, folder, async |world| {
+        innocent::measure(world, |name| arguments.wants(name), &mut done).await
+    })
+    .await?;
+    println!("written to {}", save(&arguments.output, &rows)?.display());
+    Ok(())
+}
+
+/// Measures the history on each store.
+pub(crate) async fn history(arguments: &Arguments, folder: &Path) -> Result<(), Error> {
+    println!("{}", past::HEAD);
+    let mut rows = Vec::new();
+    let mut done = |figure: Past| {
+        println!("{}", figure.line());
+        rows.push(figure);
+    };
+    on_each_world(arguments, folder, async |world| past::measure(world, &mut done).await).await?;
+    if arguments.wants("pruning") {
+        done(past::pruning(folder).await?);
+    }
+    println!("written to {}", save(&arguments.output, &rows)?.display());
+    Ok(())
+}
+
+/// Fills a world of each size on each store that is wanted.
+async fn on_each_world(
+    arguments: &Arguments,
+    folder: &Path,
+    mut measure: impl AsyncFnMut(&mut World) -> Result<(), Error>,
+) -> Result<(), Error> {
     let stores = |name: &str| arguments.stores.iter().any(|store| store == name);
+    let mut mongo = None;
     for &objects in &arguments.sizes {
         let mut worlds = Vec::new();
         if stores(EMBEDDED) {
@@ -105,15 +141,10 @@ pub(crate) async fn innocent(arguments: &Arguments, folder: &Path) -> Result<(),
             mongo = Some(server);
         }
         for world in &mut worlds {
-            let mut done = |beside: Beside| {
-                println!("{}", beside.line());
-                rows.push(beside);
-            };
-            innocent::measure(world, |name| arguments.wants(name), &mut done).await?;
+            measure(world).await?;
         }
     }
     drop(mongo);
-    println!("written to {}", save(&arguments.output, &rows)?.display());
     Ok(())
 }
 

@@ -83,7 +83,12 @@ impl World {
 
     /// Reads of single objects with that token.
     pub(crate) fn native_paths(&self, token: &str) -> Vec<Vec<u8>> {
-        self.ids().map(|id| get(&format!("/rest/objects/{id}/native"), token)).collect()
+        self.paths().map(|path| get(&path, token)).collect()
+    }
+
+    /// The paths of those reads.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
+        self.ids().map(|id| format!("/rest/objects/{id}/native"))
     }
 
     /// The answer to a request, once.
@@ -218,6 +223,24 @@ pub(crate) fn sign_in_request() -> Vec<u8> {
 /// A read with a token.
 pub(crate) fn get(path: &str, token: &str) -> Vec<u8> {
     request("GET", path, &[("authorization", &bearer(token))], None)
+}
+
+/// A stream of events.
+pub(crate) fn stream(path: &str, token: &str) -> Vec<u8> {
+    request("GET", path, &[("authorization", &bearer(token)), ("accept", "text/event-stream")], None)
+}
+
+/// Changes of one field of so many objects, each time to another value.
+pub(crate) fn changes(world: &World, objects: usize) -> Vec<Vec<u8>> {
+    let mut requests = Vec::new();
+    for purpose in ["measured", "measured again"] {
+        let body = json!({"fields": {"purpose": purpose}}).to_string();
+        for id in world.ids().take(objects) {
+            let path = format!("/rest/objects/{id}");
+            requests.push(request("PATCH", &path, &[("authorization", &bearer(&world.token))], Some(&body)));
+        }
+    }
+    requests
 }
 
 /// The same without a token.
