@@ -22,6 +22,7 @@ use self::options::Options;
 use super::error::{WireError, code};
 use super::server::Shared;
 use super::session::Session;
+use crate::admission::Ticket;
 use crate::service::{Caller, Services};
 
 /// A command that came, and the connection over which it came.
@@ -34,6 +35,8 @@ pub(super) struct Call<'a> {
     pub(super) is_legacy: bool,
     /// Whether documents came beside it.
     pub(super) has_sequences: bool,
+    /// How many bytes it takes at most when it is decoded.
+    pub(super) weight: usize,
 }
 
 /// What drivers need before somebody has signed in.
@@ -155,6 +158,11 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn services(&self) -> &Services {
         &self.call.shared.parts.services
+    }
+
+    /// A ticket of the caller for an answer that may wait for its client as a cursor.
+    fn lasting_ticket(&self) -> Ticket {
+        self.call.session.ticket(self.call.shared)
     }
 
     /// Whether the command is about the database that there is.
