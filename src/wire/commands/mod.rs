@@ -103,6 +103,9 @@ pub(super) async fn answer(call: Call<'_>, body: &[u8]) -> Result<Vec<u8>, WireE
     };
     let name = name.as_str();
     count(&call, name);
+    let shared = call.shared;
+    let rate_limits = &shared.parts.rate_limits;
+    rate_limits.address(call.session.address())?;
     if call.is_legacy && !["hello", "isMaster", "ismaster"].contains(&name) {
         let message = format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade.");
         return Err(WireError::new(code::UNSUPPORTED_OP_QUERY, message));
@@ -110,6 +113,7 @@ pub(super) async fn answer(call: Call<'_>, body: &[u8]) -> Result<Vec<u8>, WireE
     if !HANDSHAKE.contains(&name) {
         // Also before a command is said to be unknown or a write: whoever did not sign in learns nothing.
         let caller = call.session.caller(call.shared, name).await?;
+        rate_limits.user(caller.user_id)?;
         if WRITES.contains(&name) {
             return Err(WireError::new(code::UNAUTHORIZED, READ_ONLY));
         }

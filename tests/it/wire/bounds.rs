@@ -1,11 +1,14 @@
-//! What one user takes of the listener: memory of cursors that wait.
+//! What one user takes of the listener: memory of cursors that wait, and the pace of commands.
 
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc};
 use inventory_service::store::{Change, Unit};
 use mongodb::Database;
+use mongodb::error::ErrorKind;
+use reqwest::Method;
 
-use super::support::{DATABASE, ToolApp, refused};
+use super::support::{DATABASE, ToolApp, found, refused};
+use crate::support::app::{ADMIN_PASSWORD, send};
 
 const VIEW: &str = "base.framework.object.view";
 const MIB: usize = 1024 * 1024;
@@ -81,4 +84,42 @@ async fn cursors_that_nobody_reads_take_no_more_memory_than_their_user_has() {
     killed(&ada, &ids).await;
     assert_eq!(tools.app.admission.memory().free(), free);
     killed(&ada, &[opened(&ada, opening()).await]).await;
+}
+
+#[tokio::test]
+async fn commands_and_requests_of_a_user_take_from_one_allowance() {
+    let settings = [("server.rate_limit.user_per_minute", "1"), ("server.rate_limit.user_burst", "6")];
+    let tools = ToolApp::start_with(&settings).await;
+    let (_, token) = tools.user("ada", &[VIEW]).await;
+    let ada = tools.client("ada", &token).await.database(DATABASE);
+    let question = || doc! { "find": "framework.objects" };
+    for _ in 0..4 {
+        assert!(found(&ada, question()).await.is_empty());
+    }
+    let session = tools.app.login("ada", "a long password").await;
+    let rest = || send(tools.app.anonymous(Method::GET, "/objects/").bearer_auth(&session));
+    let answer = rest().await;
+    assert_eq!((answer.status.as_u16(), answer.header("ratelimit-remaining")), (200, "1"));
+    assert!(found(&ada, question()).await.is_empty());
+    let error = ada.run_command(question()).await.expect_err("the allowance is used up");
+    let ErrorKind::Command(refusal) = &*error.kind else { panic!("{error:?}") };
+    assert_eq!((refusal.code, refusal.code_name.as_str()), (462, "IngressRequestRateLimitExceeded"));
+    assert!(refusal.message.starts_with("this user sends requests faster than"), "{}", refusal.message);
+    assert!(error.contains_label("RetryableError") && error.contains_label("SystemOverloadedError"));
+    rest().await.error(429, "rate_limited");
+    // Another user has an allowance of his own.
+    tools.app.login("admin", ADMIN_PASSWORD).await;
+    assert_eq!(tools.app.get("/objects/").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_address_has_one_allowance_over_both_listeners() {
+    let settings = [("server.rate_limit.address_per_minute", "1"), ("server.rate_limit.address_burst", "3")];
+    let tools = ToolApp::start_with(&settings).await;
+    let uri = format!("mongodb://{}/?directConnection=true&serverSelectionTimeoutMS=2000", tools.address);
+    // Signing in over REST was the first request.
+    assert_eq!(tools.app.get("/types/").await.header("ratelimit-remaining"), "1");
+    let stranger = mongodb::Client::with_uri_str(uri).await.expect("a well-formed URI").database(DATABASE);
+    stranger.run_command(doc! { "ping": 1 }).await.expect_err("it says hello, and that is all");
+    tools.app.get("/types/").await.error(429, "rate_limited");
 }
