@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use bson::raw::RawDocument;
-use redb::{ReadableTable, ReadableTableMetadata};
+use redb::{AccessGuard, ReadableTable, ReadableTableMetadata};
 
 use crate::admission::{Means, Share};
 use crate::query::{Budget, Filter, Node, Sort};
@@ -356,7 +356,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         let Some((lowest, highest)) = stretch(rows) else {
             for &row in rows {
                 let stored = tables.data.get(row).map_err(failure::of_storage)?;
-                let stored = stored.as_ref().map(|stored| stored.value());
+                let stored = stored.as_ref().map(AccessGuard::value);
                 if self.show(row, stored, visit)?.is_break() {
                     break;
                 }
