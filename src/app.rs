@@ -20,7 +20,6 @@ use crate::http::compat;
 use crate::http::edge::cors::{CorsPolicy, plain_answers};
 use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
-use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
 use crate::http::limits::{BodyLimits, KeysUnderWay, Panics};
@@ -37,6 +36,7 @@ use crate::moving::control::Control;
 use crate::oidc::Issuer;
 use crate::outgoing::{CertificatesError, Networks, Sender};
 use crate::plural::counted;
+use crate::rate_limits::RateLimits;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
@@ -517,6 +517,7 @@ fn serve_tools(
         database: settings.wire.database.clone(),
         query_limits: settings.query.limits(),
         limits: settings.server.limits.clone(),
+        rate_limits: Arc::clone(&state.rate_limits),
         command_timeout: state.request_timeout,
         tls: certificates.map(Certificates::plain_config).transpose().map_err(io::Error::other)?,
     };

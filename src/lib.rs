@@ -31,6 +31,7 @@ pub mod plural;
 pub mod pointer;
 pub mod progress;
 pub mod query;
+pub mod rate_limits;
 pub mod raw;
 pub mod render;
 pub mod service;

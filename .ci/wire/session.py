@@ -2,19 +2,37 @@
 
 usage: session.py URI
 """
+import hashlib
 import sys
 
 import bson
 import pymongo
 from bson.json_util import CANONICAL_JSON_OPTIONS, dumps
 from bson.raw_bson import RawBSONDocument
+from pymongo import monitoring
 
 
 def show(name, value):
     print(f"{name}: {dumps(value, json_options=CANONICAL_JSON_OPTIONS)}")
 
 
-client = pymongo.MongoClient(sys.argv[1], compressors="zlib")
+class Batches(monitoring.CommandListener):
+    """Counts how often a cursor was asked for more."""
+
+    more = 0
+
+    def started(self, event):
+        self.more += event.command_name == "getMore"
+
+    def succeeded(self, event):
+        pass
+
+    def failed(self, event):
+        pass
+
+
+batches = Batches()
+client = pymongo.MongoClient(sys.argv[1], compressors="zlib", event_listeners=[batches])
 database = client.get_default_database()
 objects, types = database["framework.objects"], database["framework.types"]
 
@@ -27,6 +45,13 @@ show("group", list(objects.aggregate([{"$group": {"_id": "$type_id", "last": {"$
 show("range", [one["public_id"] for one in objects.find({"public_id": {"$gt": 5, "$lte": 9}}).sort("public_id", -1)])
 with objects.find({}, batch_size=100).sort("public_id", 1) as cursor:
     show("cursor", [next(cursor)["public_id"] for _ in range(350)])
+small = [{"$sort": {"public_id": 1}}, {"$set": {"n": {"$range": [0, 50]}}}, {"$unwind": "$n"}, {"$project": {"_id": 0, "public_id": 1, "n": 1}}]
+batches.more = 0
+count, checksum = 0, hashlib.sha256()
+for one in database.get_collection("framework.objects", bson.CodecOptions(RawBSONDocument)).aggregate(small, batchSize=999):
+    count += 1
+    checksum.update(one.raw)
+show("a cursor of 100,000 documents", [count, checksum.hexdigest(), batches.more])
 with client.start_session() as session:
     show("session", objects.find_one({"public_id": 1}, session=session)["public_id"])
 for name in ["framework.objects", "framework.types", "framework.categories", "management.groups"]:

@@ -87,6 +87,20 @@ impl Share {
     }
 }
 
+impl Share {
+    /// As [`Share::cover`], but to the byte, for what stays: of much that is kept, the free parts would add up.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn cover_whole(&mut self, bytes: usize) -> Result<(), Denied> {
+        let Some(pool) = &self.pool else { return Ok(()) };
+        let missing = bytes.saturating_sub(self.taken);
+        pool.take(missing)?;
+        self.taken += missing;
+        Ok(())
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         let Some(pool) = self.pool.take() else { return };
@@ -109,6 +123,19 @@ mod tests {
         assert_eq!(pool.free(), 4 * CHUNK);
         assert_eq!(share.cover(FREE + 1).expect("there is room"), FREE + CHUNK);
         assert_eq!(pool.free(), 3 * CHUNK);
+        drop(share);
+        assert_eq!(pool.free(), 4 * CHUNK);
+    }
+
+    #[test]
+    fn what_stays_is_counted_to_the_byte() {
+        let pool = Arc::new(Pool::new(4 * CHUNK));
+        let mut share = Share::of(Some(Arc::clone(&pool)));
+        share.cover_whole(10).expect("there is room");
+        assert_eq!(pool.free(), 4 * CHUNK - 10);
+        share.cover_whole(4).expect("it is taken already");
+        assert!(matches!(share.cover_whole(4 * CHUNK + 1), Err(Denied::Busy)));
+        assert_eq!(pool.free(), 4 * CHUNK - 10);
         drop(share);
         assert_eq!(pool.free(), 4 * CHUNK);
     }

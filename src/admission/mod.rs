@@ -210,6 +210,20 @@ impl Ticket {
         Ok(())
     }
 
+    /// As [`Ticket::hold`], for a request that is kept after its answer, such as a cursor: from now on all that it holds
+    /// is counted to the byte.
+    ///
+    /// # Errors
+    /// [`Denied::Busy`].
+    pub fn keep(&self, bytes: usize) -> Result<(), Denied> {
+        let Some(request) = &self.0 else { return Ok(()) };
+        let mut held = request.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = held.bytes.saturating_add(bytes);
+        held.share.cover_whole(all)?;
+        held.bytes = all;
+        Ok(())
+    }
+
     /// Keeps a share as long as the request lasts.
     fn inherit(&self, share: Share) {
         if let Some(request) = &self.0 {
@@ -382,6 +396,20 @@ mod tests {
         drop(ticket);
         assert!(admission.memory().free() < all);
         drop(same);
+        assert_eq!(admission.memory().free(), all);
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_counts_from_its_first_byte() {
+        let admission = admission(2, LONG);
+        let all = admission.memory().free();
+        let ticket = admission.ticket(1);
+        ticket.hold(1000).expect("free of charge");
+        assert_eq!(admission.memory().free(), all);
+        ticket.keep(24).expect("there is room");
+        assert_eq!(admission.memory().free(), all - 1024);
+        assert!(matches!(ticket.keep(all), Err(Denied::Busy)));
+        drop(ticket);
         assert_eq!(admission.memory().free(), all);
     }
 

@@ -12,7 +12,6 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::edge::panics::caught;
-use super::edge::rate_limit::Allowance;
 use super::edge::server::given_up;
 use super::error::ApiError;
 use super::history::author::author_of;
@@ -20,6 +19,7 @@ use super::route_table::{RouteAccess, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::{AuthError, Authorization};
+use crate::rate_limits::Allowance;
 use crate::service::accounts::AccountError;
 use crate::service::history::author as history;
 use crate::service::sign_on::{self, SignOnError};

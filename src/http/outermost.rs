@@ -19,7 +19,7 @@ use actix_web::{HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
 
 use super::edge::compress::compressed;
 use super::edge::headers::secure;
-use super::edge::rate_limit::Allowance;
+use super::edge::rate_limit;
 use super::edge::server::under_way;
 use super::error::{ApiError, Occurrence};
 use super::history::author::RequestId;
@@ -127,7 +127,7 @@ pub async fn outermost(
     let headers = response.headers_mut();
     secure(&path, headers, settings.hsts.as_ref());
     if let Some(allowance) = allowance.filter(|_| !headers.contains_key(header::RETRY_AFTER)) {
-        Allowance::write(allowance, headers);
+        rate_limit::write(allowance, headers);
     }
     headers.insert(API_VERSION, VERSION);
     if let Ok(id) = HeaderValue::try_from(id) {

@@ -7,7 +7,6 @@ use actix_web::HttpRequest;
 use actix_web::web::Bytes;
 
 use super::cursors;
-use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::limits::{KeysUnderWay, Panics};
 use super::links::LinkSettings;
@@ -17,6 +16,7 @@ use super::written::WrittenCache;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
 use crate::query::{Effort, Fields, Filter};
+use crate::rate_limits::RateLimits;
 use crate::service::{Caller, Services};
 use crate::store::FileStore;
 

@@ -174,9 +174,9 @@ async fn answer(shared: &Shared, session: &mut Session, ticket: &Ticket, asked: 
         ),
     })?;
     // A decoded element takes some hundred bytes.
-    let decoded = if elements > 1000 { asked.body.len() + elements * 256 } else { 0 };
+    let weight = asked.body.len() + elements * 256;
     ticket
-        .hold(decoded)
+        .hold(if elements > 1000 { weight } else { 0 })
         .map_err(|_| WireError::new(code::TEMPORARILY_UNAVAILABLE, "there is no memory for the command now"))?;
     let call = commands::Call {
         shared,
@@ -184,6 +184,7 @@ async fn answer(shared: &Shared, session: &mut Session, ticket: &Ticket, asked: 
         database: asked.database.as_deref(),
         is_legacy: matches!(asked.answer, Answer::Reply),
         has_sequences: asked.has_sequences,
+        weight,
     };
     let work = ticket.scope(commands::answer(call, &asked.body));
     let in_time = timeout(shared.parts.command_timeout, work).await;

@@ -2,16 +2,19 @@
 //!
 //! A tool often leaves a cursor behind without a word. So the seventeenth of a connection takes the place of the one
 //! that was used least recently. A cursor also ends with the connection that opened it, and after ten idle minutes.
+//!
+//! What a cursor holds while it waits is counted in the memory of its user, to the byte.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 
 use super::codec::Batch;
 use super::error::{WireError, code};
+use crate::admission::Ticket;
 use crate::service::tools::Reach;
 use crate::store::{Documents, StoreError};
 
@@ -32,6 +35,10 @@ pub(super) const USUAL_BATCH: usize = 2 * 1024 * 1024;
 
 /// The rest of an answer.
 pub(super) struct Rest {
+    /// That of the answer: all it holds is counted there.
+    ticket: Ticket,
+    /// How many bytes of `current` are counted.
+    counted: usize,
     chunks: BoxStream<'static, Result<Documents, StoreError>>,
     current: Documents,
     at: usize,
@@ -82,8 +89,33 @@ pub(super) struct Cursors {
 }
 
 impl Rest {
-    pub(super) fn of(chunks: BoxStream<'static, Result<Documents, StoreError>>, of_one_snapshot: bool) -> Self {
-        Self { chunks, current: Documents::new(), at: 0, opened: Instant::now(), of_one_snapshot }
+    /// The chunks of an answer that was found with this ticket.
+    pub(super) fn of(
+        chunks: BoxStream<'static, Result<Documents, StoreError>>,
+        ticket: Ticket,
+        of_one_snapshot: bool,
+    ) -> Self {
+        let (current, opened) = (Documents::new(), Instant::now());
+        Self { ticket, counted: 0, chunks, current, at: 0, opened, of_one_snapshot }
+    }
+
+    /// An answer that is in memory already.
+    pub(super) fn in_memory(documents: Documents, ticket: Ticket) -> Self {
+        Self { current: documents, ..Self::of(stream::empty().boxed(), ticket, false) }
+    }
+
+    /// Counts what waits here for the next command, and this many bytes more.
+    ///
+    /// # Errors
+    /// Code 365 when the user has too much already.
+    pub(super) fn wait(&mut self, more: usize) -> Result<(), WireError> {
+        let grown = self.current.bytes().saturating_sub(self.counted);
+        self.ticket.keep(grown.saturating_add(more)).map_err(|_| {
+            let message = "there is no memory to keep the cursor; close others, or read them to their ends";
+            WireError::new(code::TEMPORARILY_UNAVAILABLE, message)
+        })?;
+        self.counted += grown;
+        Ok(())
     }
 
     /// Moves documents into the batch. Returns whether more are left.
@@ -230,8 +262,6 @@ pub(super) fn gone(id: i64) -> WireError {
 
 #[cfg(test)]
 mod tests {
-    use futures::stream;
-
     use super::*;
 
     fn opened(connection: i64, user_id: i64) -> Opened {
@@ -239,7 +269,7 @@ mod tests {
     }
 
     fn rest() -> Rest {
-        Rest::of(stream::empty().boxed(), false)
+        Rest::in_memory(Documents::new(), Ticket::default())
     }
 
     #[test]
@@ -291,7 +321,7 @@ mod tests {
         document[..4].copy_from_slice(&1000_i32.to_le_bytes());
         let document = bson::raw::RawDocument::from_bytes(&document).expect("a document");
         let chunk: Documents = [document; 3].into_iter().collect();
-        let mut rest = Rest::of(stream::iter([Ok(chunk.clone()), Ok(chunk)]).boxed(), false);
+        let mut rest = Rest::of(stream::iter([Ok(chunk.clone()), Ok(chunk)]).boxed(), Ticket::default(), false);
         let mut sizes = Vec::new();
         for (documents, bytes) in [(0, 5000), (2, 5000), (9, 1500), (9, 5000)] {
             let mut batch = Batch::new("nextBatch");

@@ -1,9 +1,11 @@
 //! Errors as MongoDB's tools know them: a number, its name, a message.
 
-use bson::rawdoc;
+use bson::raw::cstr;
+use bson::{rawbson, rawdoc};
 
 use crate::auth::AuthError;
 use crate::query::QueryError;
+use crate::rate_limits::TooFast;
 use crate::service::accounts::AccountError;
 use crate::service::{ErrorCode, ServiceError};
 use crate::store::StoreError;
@@ -70,6 +72,8 @@ pub(super) mod code {
     pub(in crate::wire) const UNSUPPORTED_OP_QUERY: i32 = 352;
     /// `TemporarilyUnavailable`.
     pub(in crate::wire) const TEMPORARILY_UNAVAILABLE: i32 = 365;
+    /// `IngressRequestRateLimitExceeded`, of later servers than the one that this is compared with.
+    pub(in crate::wire) const TOO_FAST: i32 = 462;
     /// `BSONObjectTooLarge`.
     pub(in crate::wire) const TOO_LARGE: i32 = 10334;
     /// `NamespaceNotFound`.
@@ -113,6 +117,7 @@ const NAMES: &[(i32, &str)] = &[
     (code::MECHANISM_UNAVAILABLE, "MechanismUnavailable"),
     (code::UNSUPPORTED_OP_QUERY, "UnsupportedOpQueryCommand"),
     (code::TEMPORARILY_UNAVAILABLE, "TemporarilyUnavailable"),
+    (code::TOO_FAST, "IngressRequestRateLimitExceeded"),
     (code::TOO_LARGE, "BSONObjectTooLarge"),
 ];
 
@@ -149,7 +154,18 @@ impl WireError {
     /// The answer.
     pub(super) fn to_document(&self) -> Vec<u8> {
         let name = self.name();
-        rawdoc! { "ok": 0.0, "errmsg": self.message.as_str(), "code": self.code, "codeName": name }.into_bytes()
+        let mut answer = rawdoc! { "ok": 0.0, "errmsg": self.message.as_str(), "code": self.code, "codeName": name };
+        if self.code == code::TOO_FAST {
+            // Drivers that know them try again by themselves, after a while.
+            answer.append(cstr!("errorLabels"), rawbson!(["SystemOverloadedError", "RetryableError"]));
+        }
+        answer.into_bytes()
+    }
+}
+
+impl From<TooFast> for WireError {
+    fn from(refused: TooFast) -> Self {
+        Self::new(code::TOO_FAST, format!("{refused}; try again in {} s", refused.wait))
     }
 }
 

@@ -17,6 +17,7 @@ use super::connection::converse;
 use super::cursors::Cursors;
 use super::strangers::Strangers;
 use crate::query::Limits;
+use crate::rate_limits::RateLimits;
 use crate::service::Services;
 use crate::settings::LimitSettings;
 
@@ -43,6 +44,8 @@ pub struct WireParts {
     pub query_limits: Limits,
     /// The deadlines of connections.
     pub limits: LimitSettings,
+    /// How fast clients may be, over HTTP and here together.
+    pub rate_limits: Arc<RateLimits>,
     /// The time budget of a command as a whole.
     pub command_timeout: Duration,
     /// TLS, if there is a certificate.

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("render", &["domain", "json", "raw"]),
     ("exchange", &["domain", "json", "raw", "query"]),
     ("auth", &["domain"]),
+    ("rate_limits", &["auth", "settings"]),
     ("oidc", &["auth", "clock", "outgoing", "plural"]),
     (
         "service",
@@ -48,7 +49,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("moving", &["service", "query", "json", "store", "exchange", "auth", "domain", "progress", "plural"]),
     ("progress", &[]),
-    ("wire", &["service", "query", "store", "auth", "domain", "settings", "suggest", "admission"]),
+    ("wire", &["service", "query", "store", "auth", "domain", "settings", "suggest", "admission", "rate_limits"]),
     (
         "http",
         &[
@@ -67,6 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "logging",
             "metrics",
             "admission",
+            "rate_limits",
         ],
     ),
 ];

@@ -9,8 +9,8 @@ use actix_web::{HttpMessage, ResponseError};
 use ipnet::IpNet;
 
 use super::forwarded::client_address;
-use super::rate_limit::{Allowance, RateLimits};
 use crate::http::error::ApiError;
+use crate::rate_limits::{Allowance, RateLimits};
 use crate::service::ErrorCode;
 use crate::settings::{ServerSettings, SettingsError};
 
@@ -51,7 +51,10 @@ impl Gate {
             return Ok(None);
         }
         match request.peer_addr() {
-            Some(peer) => self.rate_limits.address(client_address(request.headers(), peer.ip(), &self.trusted_proxies)),
+            Some(peer) => {
+                let address = client_address(request.headers(), peer.ip(), &self.trusted_proxies);
+                Ok(self.rate_limits.address(address)?)
+            }
             None => Ok(None),
         }
     }

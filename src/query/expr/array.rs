@@ -238,6 +238,9 @@ fn reverse_array(arguments: &Arguments<'_>) -> Outcome {
 }
 
 fn size(arguments: &Arguments<'_>) -> Outcome {
+    if let Some(length) = arguments.length_in_place(0)? {
+        return found(i32::try_from(length).unwrap_or(i32::MAX));
+    }
     match arguments.value(0)? {
         Some(Bson::Array(elements)) => found(i32::try_from(elements.len()).unwrap_or(i32::MAX)),
         value => failure(

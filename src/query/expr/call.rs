@@ -116,6 +116,11 @@ impl<'a> Arguments<'a> {
         matches!(self.operands.get(index), Some(Some(ExprNode::Constant(_))))
     }
 
+    /// How many elements an operand has that is an array of the document; nothing where it has to be computed to know.
+    pub(super) fn length_in_place(&self, index: usize) -> Result<Option<usize>, EvalError> {
+        self.node(index).map_or(Ok(None), |node| node.length_in_place(self.scope))
+    }
+
     /// An operand as it is written down.
     pub(super) fn node(&self, index: usize) -> Option<&'a ExprNode> {
         self.operands.get(index).and_then(Option::as_ref)

@@ -1,8 +1,9 @@
 //! The tree of an expression, and its evaluation on a document.
 
 use std::cell::OnceCell;
+use std::fmt::Display;
 
-use bson::raw::{RawBsonRef, RawDocument};
+use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
 use super::call::{Arguments, Call};
@@ -11,6 +12,7 @@ use super::value::{Outcome, Value, failure, found};
 use super::variables::{Filtering, Folded, Let, Mapping, Switch};
 use crate::query::budget::Budget;
 use crate::query::error::EvalError;
+use crate::query::raw::{Elements, Value as Stored, View, kind};
 
 /// One node of the tree.
 #[derive(Debug, Clone)]
@@ -61,20 +63,25 @@ impl<'a> Root<'a> {
         if let Some(document) = self.decoded.get() {
             return Ok(document);
         }
-        let document = Document::try_from(self.raw).map_err(|error| EvalError::new(22, error.to_string()))?;
+        let document = Document::try_from(self.raw).map_err(broken)?;
         Ok(self.decoded.get_or_init(|| document))
-    }
-
-    fn member(&self, name: &str) -> Outcome {
-        match self.raw.get(name) {
-            Ok(value) => value.map(decode).transpose(),
-            Err(error) => failure(22, error.to_string()),
-        }
     }
 }
 
-fn decode(value: RawBsonRef<'_>) -> Result<Bson, EvalError> {
-    Bson::try_from(value).map_err(|error| EvalError::new(22, error.to_string()))
+fn broken(error: impl Display) -> EvalError {
+    EvalError::new(22, error.to_string())
+}
+
+fn decode(value: Stored<'_>) -> Result<Bson, EvalError> {
+    Ok(match value.view() {
+        View::Int32(number) => Bson::Int32(number),
+        View::Int64(number) => Bson::Int64(number),
+        View::Double(number) => Bson::Double(number),
+        View::Bool(truth) => Bson::Boolean(truth),
+        View::Null => Bson::Null,
+        View::Text(text) if value.kind() == kind::STRING => str::from_utf8(text).map_err(broken)?.into(),
+        _ => value.to_bson().ok_or_else(|| broken("a value is no BSON"))?,
+    })
 }
 
 /// The values that variables stand for: a frame of them and the frames around it.
@@ -131,6 +138,28 @@ impl ExprNode {
         Ok(value)
     }
 
+    /// How many elements an array has that is found by a path alone: then none of them is decoded.
+    pub(super) fn length_in_place(&self, scope: &Scope<'_>) -> Result<Option<usize>, EvalError> {
+        let Self::Path(path) = self else { return Ok(None) };
+        let Some((last, above)) = path.split_last() else { return Ok(None) };
+        let mut members = Elements::of(scope.root.raw);
+        for name in above {
+            match members.member(name).map_err(broken)? {
+                Some(value) if value.kind() == kind::DOCUMENT => members = Elements::within(value.bytes),
+                _ => return Ok(None),
+            }
+        }
+        let Some(value) = members.member(last).map_err(broken)?.filter(|value| value.is_array()) else {
+            return Ok(None);
+        };
+        let (mut elements, mut length) = (Elements::within(value.bytes), 0);
+        while elements.next_element().map_err(broken)?.is_some() {
+            length += 1;
+        }
+        scope.budget().step(length)?;
+        Ok(Some(length))
+    }
+
     fn compute(&self, scope: &Scope<'_>) -> Outcome {
         match self {
             Self::Constant(value) => Ok(value.clone()),
@@ -174,12 +203,33 @@ fn array(elements: &[ExprNode], scope: &Scope<'_>) -> Outcome {
 fn follow_from_root(root: &Root<'_>, path: &[String]) -> Outcome {
     match path {
         [] => root.whole().map(|document| Some(Bson::Document(document.clone()))),
-        [name, rest @ ..] => Ok(root.member(name)?.and_then(|value| follow_owned(value, rest))),
+        [name, rest @ ..] => match Elements::of(root.raw).member(name).map_err(broken)? {
+            Some(value) => follow_stored(value, rest),
+            None => Ok(None),
+        },
     }
 }
 
-fn follow_owned(value: Bson, path: &[String]) -> Value {
-    if path.is_empty() { Some(value) } else { follow(&value, path) }
+/// As [`follow`]; only what the path leads to is decoded.
+fn follow_stored(value: Stored<'_>, path: &[String]) -> Outcome {
+    let Some((name, rest)) = path.split_first() else { return decode(value).map(Some) };
+    let mut elements = Elements::within(value.bytes);
+    match value.kind() {
+        kind::DOCUMENT => match elements.member(name).map_err(broken)? {
+            Some(value) => follow_stored(value, rest),
+            None => Ok(None),
+        },
+        kind::ARRAY => {
+            let mut values = Vec::new();
+            while let Some(element) = elements.next_element().map_err(broken)? {
+                if element.value.kind() == kind::DOCUMENT {
+                    values.extend(follow_stored(element.value, path)?);
+                }
+            }
+            found(values)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Follows a path through documents, and through arrays of documents, which gives an array. Unlike in filters, a number

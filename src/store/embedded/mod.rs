@@ -211,7 +211,8 @@ impl EmbeddedStore {
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
             let question = Question::new(&collection, tables, &asked, true, deadline.within(means))?;
-            let found = parallel::rows(&question, &collection, tables)?;
+            let mut found = parallel::rows(&question, &collection, tables)?;
+            hold_rows(&mut found.list, means)?;
             let hint = question.hint(&collection, found.work, found.list.len() as u64);
             Ok((found, hint))
         };
@@ -230,7 +231,9 @@ impl EmbeddedStore {
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
             let question = Question::new(&collection, tables, &wanted, false, deadline.within(means))?;
-            Ok(parallel::rows(&question, &collection, tables)?.list)
+            let mut rows = parallel::rows(&question, &collection, tables)?.list;
+            hold_rows(&mut rows, means)?;
+            Ok(rows)
         };
         let rows = self.on_blocking_pool(turn, find).await?;
         let of = (Arc::clone(&snapshot), chunks::SNAPSHOT_TIME);
@@ -276,6 +279,12 @@ impl EmbeddedStore {
         }
         result
     }
+}
+
+/// Counts the rows of an answer in chunks, which last as long as the answer.
+fn hold_rows(rows: &mut Vec<u64>, means: &Means) -> Result<(), StoreError> {
+    rows.shrink_to_fit();
+    Ok(means.hold(size_of_val(rows.as_slice()))?)
 }
 
 #[async_trait]
@@ -337,9 +346,7 @@ impl Store for EmbeddedStore {
         let run = move |means: &Means| {
             let reading = aggregate::Reading::new(&snapshot, &query.reach, deadline.within(means));
             let documents = aggregate::run(&reading, &name, &query)?;
-            if documents.bytes() > LONG {
-                means.hold(documents.bytes())?;
-            }
+            means.hold(documents.bytes())?;
             Ok(documents)
         };
         Ok(chunks_of(self.on_blocking_pool(turn, run).await?))

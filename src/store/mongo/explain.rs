@@ -2,6 +2,9 @@
 //!
 //! It explains the same query as a list, with `executionStats`. If the page does not tell the total, it explains the
 //! count too.
+//!
+//! A guard is not shown. Of a guarded query the figures come from the query itself, and the plan from its question alone,
+//! for which nothing is run.
 
 use std::time::Duration;
 
@@ -12,18 +15,25 @@ use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
 use super::find::{is_by_entry, is_in_key_order, pipeline, plain_order, total_from};
-use super::guarded::GuardedParts;
+use super::guarded::{GuardedParts, plain_part};
 use super::totals;
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
 /// Runs the query and returns how it was answered.
 pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-    let answer = run(inner, question(collection, query), query.max_time).await?;
+    let answer = run(inner, question(collection, query), "executionStats", query.max_time).await?;
     let page = Stats::of(&answer);
-    let plan = page.plan.as_ref().map_or(Step::Nothing, step);
+    let planned = match plain_part(&query.filter) {
+        Some(filter) => {
+            let alone = question(collection, &FindQuery { filter, ..query.clone() });
+            run(inner, alone, "queryPlanner", query.max_time).await?
+        }
+        None => answer,
+    };
+    let plan = Stats::of(&planned).plan.as_ref().map_or(Step::Nothing, step);
     let mut explanation = Explanation {
         store: super::KIND,
-        sort: sorted_by(query, &answer),
+        sort: sorted_by(query, &planned),
         keys_examined: Some(page.keys),
         documents_examined: Some(page.documents),
         returned: page.returned,
@@ -57,7 +67,7 @@ async fn add_total(
 ) -> Result<(), StoreError> {
     let filter = query.filter.document();
     explanation.total = totals::count(inner, collection, &query.filter, query.max_time).await?;
-    if GuardedParts::of(&query.filter).is_some() {
+    if query.filter.guarded().is_some() {
         explanation.total_from = TotalFrom::Documents;
         return Ok(());
     }
@@ -65,7 +75,7 @@ async fn add_total(
         explanation.total_from = TotalFrom::Collection;
         return Ok(());
     }
-    let counted = run(inner, doc! { "count": collection, "query": filter }, query.max_time).await?;
+    let counted = run(inner, doc! { "count": collection, "query": filter }, "executionStats", query.max_time).await?;
     let counting = Stats::of(&counted);
     explanation.total_from = if counting.documents == 0 { TotalFrom::Keys } else { TotalFrom::Documents };
     add(&mut explanation.keys_examined, counting.keys);
@@ -94,9 +104,9 @@ fn question(collection: &str, query: &FindQuery) -> Document {
     command
 }
 
-async fn run(inner: &Inner, command: Document, max_time: Duration) -> Result<Document, StoreError> {
+async fn run(inner: &Inner, command: Document, verbosity: &str, max_time: Duration) -> Result<Document, StoreError> {
     let max_time = i64::try_from(max_time.as_millis()).unwrap_or(i64::MAX).max(1);
-    let command = doc! { "explain": command, "verbosity": "executionStats", "maxTimeMS": max_time };
+    let command = doc! { "explain": command, "verbosity": verbosity, "maxTimeMS": max_time };
     inner.database.run_command(command).await.map_err(|error| query_error(&error))
 }
 

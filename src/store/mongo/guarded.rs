@@ -38,6 +38,15 @@ impl GuardedParts {
     }
 }
 
+/// What of a guarded question may be planned without its guard; `None` if there is no guard.
+pub(super) fn plain_part(filter: &Filter) -> Option<Filter> {
+    let Guarded { question, .. } = filter.guarded()?;
+    let mut beside = Vec::new();
+    sort_out(question.document(), &mut beside, &mut Vec::new());
+    let plain = beside.iter().filter_map(|condition| Filter::parse(condition, &Limits::NONE).ok());
+    Some(plain.reduce(Filter::and).unwrap_or_else(Filter::all))
+}
+
 /// Distributes the conditions of a filter, which all must hold.
 fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Document>) {
     for (name, value) in filter {
@@ -88,6 +97,16 @@ mod tests {
         assert_eq!(parts(doc! { "a": 1, "b": { "$elemMatch": { "c": { "$gt": 2 } } } }), None);
         let unguarded = Filter::parse(&doc! { "$expr": "$a" }, &Limits::NONE).expect("a filter");
         assert_eq!(GuardedParts::of(&unguarded), None);
+    }
+
+    #[test]
+    fn a_plan_is_asked_for_without_the_guard_and_what_it_protects() {
+        let divides = doc! { "$expr": { "$divide": [1, "$a"] } };
+        let question = Filter::parse(&doc! { "a": 1, "$and": [divides, { "b": 2 }] }, &Limits::NONE).expect("a filter");
+        assert!(plain_part(&question).is_none());
+        let guarded = question.guarded_by(Filter::none_of("type_id", vec![Bson::Int64(7)]));
+        let plain = plain_part(&guarded).expect("a plain part");
+        assert_eq!(plain.document(), &doc! { "$and": [{ "a": 1 }, { "b": 2 }] });
     }
 
     #[test]

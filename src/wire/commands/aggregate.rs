@@ -52,15 +52,17 @@ pub(super) async fn aggregate(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
     if let Some(rest) = described(reading).await? {
         return finding::first_batch(reading, rest, size, (false, options.namespace()?, Vec::new())).await;
     }
-    let pipeline = pipeline(reading, options, None).await?;
+    let ticket = reading.lasting_ticket();
+    let pipeline = ticket.scope(pipeline(reading, options, None)).await?;
     let max_time = options.max_time(reading.services().max_time)?;
     let (rest, reached) = match question::reach(reading, options).await? {
-        None => (finding::rest_of(Documents::new()), Vec::new()),
+        None => (finding::rest_of(reading, Documents::new()), Vec::new()),
         Some(reach) => {
-            let (chunks, mut reached) =
-                reach.aggregate(reading.services(), &reading.caller, pipeline, max_time, &tools::LOOKED_UP).await?;
+            let (services, caller) = (reading.services(), &*reading.caller);
+            let found = reach.aggregate(services, caller, pipeline, max_time, &tools::LOOKED_UP);
+            let (chunks, mut reached) = ticket.scope(found).await?;
             reached.push(reach);
-            (Rest::of(chunks, of_one_snapshot), reached)
+            (Rest::of(chunks, ticket, of_one_snapshot), reached)
         }
     };
     finding::first_batch(reading, rest, size, (false, options.namespace()?, reached)).await
@@ -114,7 +116,7 @@ async fn described(reading: &Reading<'_>) -> Result<Option<Rest>, WireError> {
     let encoded: Vec<_> = documents.iter().map(super::listing::encoded).collect();
     let all: Documents = encoded.iter().map(|document| &**document).collect();
     let max_time = options.max_time(reading.services().max_time)?;
-    Ok(Some(finding::rest_of(tools::described(all, pipeline, max_time).await?)))
+    Ok(Some(finding::rest_of(reading, tools::described(all, pipeline, max_time).await?)))
 }
 
 /// How large a collection is.

@@ -1,8 +1,6 @@
 //! `find`, and the commands on cursors: `getMore` and `killCursors`.
 
 use bson::{Bson, doc};
-use futures::StreamExt;
-use futures::stream;
 
 use super::options::Options;
 use super::question::{self, Names};
@@ -12,6 +10,9 @@ use crate::store::{Documents, FindQuery};
 use crate::wire::codec::Batch;
 use crate::wire::cursors::{BatchSize, LARGEST_BATCH, Opened, Rest, USUAL_BATCH};
 use crate::wire::error::{WireError, code};
+
+/// What a cursor takes beside what it reads and the command that opened it.
+const OVERHEAD: usize = 4 * 1024;
 
 /// How many documents the first batch has when nobody says, as in MongoDB.
 pub(super) const FIRST_BATCH: u32 = 101;
@@ -64,16 +65,20 @@ pub(super) async fn query(reading: &Reading<'_>, options: &Options) -> Result<Fi
 
 pub(super) async fn find(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     let options = &reading.options;
-    let query = query(reading, options).await?;
+    let ticket = reading.lasting_ticket();
+    let query = ticket.scope(query(reading, options)).await?;
     let of_one_snapshot = options.read_concern()?;
     let single = options.flag("singleBatch")? == Some(true);
     let size = first_size(options.amount("batchSize")?);
     let reach = question::reach(reading, options).await?;
     let found = match &reach {
-        Some(reach) => reach.find(reading.services(), query).await?,
+        Some(reach) => ticket.scope(reach.find(reading.services(), query)).await?,
         None => Found::All(Documents::new()),
     };
-    let rest = Rest::of(found.into_chunks(), of_one_snapshot);
+    let rest = match found {
+        Found::All(documents) => Rest::in_memory(documents, ticket),
+        Found::Chunked(chunks) => Rest::of(chunks, ticket, of_one_snapshot),
+    };
     first_batch(reading, rest, size, (single, options.namespace()?, reach.into_iter().collect())).await
 }
 
@@ -95,6 +100,7 @@ pub(super) async fn first_batch(
     let mut batch = Batch::new("firstBatch");
     let more = rest.fill(&mut batch, size).await?;
     let id = if more && !single {
+        rest.wait(OVERHEAD + reading.call.weight)?;
         let opened = Opened {
             connection: reading.call.session.id,
             user_id: reading.caller.user_id,
@@ -142,7 +148,11 @@ pub(super) async fn get_more(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
     // A failed cursor is gone: it is closed unless this ends well.
     let filled = async {
         still_seen(reading, &taken.reached).await?;
-        taken.rest.fill(&mut batch, size).await
+        let more = taken.rest.fill(&mut batch, size).await?;
+        if more {
+            taken.rest.wait(0)?;
+        }
+        Ok(more)
     };
     match filled.await {
         Ok(true) => {
@@ -187,8 +197,8 @@ pub(super) fn kill_cursors(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> 
 }
 
 /// The documents of a list as the rest of an answer.
-pub(super) fn rest_of(documents: Documents) -> Rest {
-    Rest::of(stream::iter([Ok(documents)]).boxed(), false)
+pub(super) fn rest_of(reading: &Reading<'_>, documents: Documents) -> Rest {
+    Rest::in_memory(documents, reading.lasting_ticket())
 }
 
 /// Whether there is such a collection for tools.

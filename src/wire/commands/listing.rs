@@ -227,7 +227,7 @@ async fn as_cursor(reading: &Reading<'_>, found: Vec<Document>, namespace: Strin
         None => return Ok(listed(&documents, &namespace)),
         Some(size) => size.as_i32().map(i64::from).or(size.as_i64()).and_then(|size| u64::try_from(size).ok()),
     };
-    let rest = rest_of(documents);
+    let rest = rest_of(reading, documents);
     finding::first_batch(reading, rest, first_size(size), (false, namespace, Vec::new())).await
 }
 

@@ -22,6 +22,7 @@ use self::options::Options;
 use super::error::{WireError, code};
 use super::server::Shared;
 use super::session::Session;
+use crate::admission::Ticket;
 use crate::service::{Caller, Services};
 
 /// A command that came, and the connection over which it came.
@@ -34,6 +35,8 @@ pub(super) struct Call<'a> {
     pub(super) is_legacy: bool,
     /// Whether documents came beside it.
     pub(super) has_sequences: bool,
+    /// How many bytes it takes at most when it is decoded.
+    pub(super) weight: usize,
 }
 
 /// What drivers need before somebody has signed in.
@@ -100,6 +103,9 @@ pub(super) async fn answer(call: Call<'_>, body: &[u8]) -> Result<Vec<u8>, WireE
     };
     let name = name.as_str();
     count(&call, name);
+    let shared = call.shared;
+    let rate_limits = &shared.parts.rate_limits;
+    rate_limits.address(call.session.address())?;
     if call.is_legacy && !["hello", "isMaster", "ismaster"].contains(&name) {
         let message = format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade.");
         return Err(WireError::new(code::UNSUPPORTED_OP_QUERY, message));
@@ -107,6 +113,7 @@ pub(super) async fn answer(call: Call<'_>, body: &[u8]) -> Result<Vec<u8>, WireE
     if !HANDSHAKE.contains(&name) {
         // Also before a command is said to be unknown or a write: whoever did not sign in learns nothing.
         let caller = call.session.caller(call.shared, name).await?;
+        rate_limits.user(caller.user_id)?;
         if WRITES.contains(&name) {
             return Err(WireError::new(code::UNAUTHORIZED, READ_ONLY));
         }
@@ -155,6 +162,11 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn services(&self) -> &Services {
         &self.call.shared.parts.services
+    }
+
+    /// A ticket of the caller for an answer that may wait for its client as a cursor.
+    fn lasting_ticket(&self) -> Ticket {
+        self.call.session.ticket(self.call.shared)
     }
 
     /// Whether the command is about the database that there is.

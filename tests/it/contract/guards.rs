@@ -46,6 +46,42 @@ pub(crate) async fn a_question_does_not_fail_on_what_its_guard_leaves_out(store:
     }
 }
 
+pub(crate) async fn the_plan_of_a_guarded_question_shows_nothing_of_its_guard(store: Arc<dyn Store>) {
+    let things: Vec<Document> = (1..=100).map(|id| thing(id, doc! { "kind": id % 4, "size": id })).collect();
+    store_all(&*store, THINGS, &things).await;
+    let explained = async |question: Document, order: Sort, hides: bool| {
+        let plain = FindQuery::new(filter(question), BUDGET).sorted(order).limited(3);
+        let guard = Filter::none_of("kind", vec![Bson::Int64(1), Bson::Int64(3)]);
+        let guarded = FindQuery { filter: plain.filter.clone().guarded_by(guard), ..plain.clone() };
+        store.explain(THINGS, if hides { &guarded } else { &plain }).await.expect("an answer")
+    };
+    for (question, order) in [
+        (doc! {}, Sort::default()),
+        (doc! {}, sort(doc! { "kind": 1, "public_id": 1 })),
+        (doc! { "kind": 1 }, Sort::default()),
+        (doc! { "kind": { "$in": [1, 2, 77] } }, sort(doc! { "public_id": 1 })),
+        (doc! { "kind": { "$gte": 0 } }, Sort::default()),
+        (doc! { "kind": { "$ne": 2 } }, Sort::default()),
+        (doc! { "$or": [{ "kind": 3 }, { "size": 5 }] }, Sort::default()),
+        (doc! { "size": { "$gt": 90 } }, sort(doc! { "kind": 1, "public_id": 1 })),
+        (doc! { "kind": 1, "$expr": { "$gt": ["$size", 3] } }, sort(doc! { "public_id": 1 })),
+    ] {
+        let shown = explained(question.clone(), order.clone(), true).await;
+        let alone = explained(question.clone(), order, false).await;
+        assert_eq!((shown.plan, shown.sort), (alone.plan, alone.sort), "{question}");
+    }
+    // What is hidden and what does not exist are found, sorted and counted in the same way.
+    for (hidden, absent) in [
+        (doc! { "kind": 1 }, doc! { "kind": 77 }),
+        (doc! { "size": 5 }, doc! { "size": 500 }),
+        (doc! { "public_id": 5 }, doc! { "public_id": 500 }),
+    ] {
+        let [hidden, absent] =
+            [explained(hidden, Sort::default(), true).await, explained(absent, Sort::default(), true).await];
+        assert_eq!((hidden.total, hidden.total_from), (absent.total, absent.total_from));
+    }
+}
+
 pub(crate) async fn a_guarded_question_is_sorted_and_paged_as_any(store: Arc<dyn Store>) {
     half_hidden(&*store).await;
     for (order, expected) in [

@@ -189,6 +189,39 @@ async fn objects_that_an_access_list_hides_are_not_there() {
 }
 
 #[tokio::test]
+async fn explain_shows_nothing_of_what_hides_objects() {
+    let tools = ToolApp::start().await;
+    let (_, token) = tools.user("ada", &[VIEW]).await;
+    let open = tools.app.create_type("open", &[]).await;
+    let hidden = tools.hidden_type("hidden", &[1]).await;
+    for type_id in [open, hidden, open] {
+        tools.app.create_object(type_id, &json!({})).await;
+    }
+    let (ada, admin) = (tools.client("ada", &token).await.database(DATABASE), tools.admin().await);
+    for filter in [
+        doc! {},
+        doc! { "type_id": open },
+        doc! { "type_id": hidden },
+        doc! { "type_id": { "$in": [open, hidden, 987_654] } },
+        doc! { "type_id": { "$gt": 0 }, "active": true },
+    ] {
+        let stages = vec![doc! { "$match": filter.clone() }, doc! { "$group": { "_id": "$author_id" } }];
+        for command in [
+            doc! { "find": "framework.objects", "filter": filter.clone() },
+            doc! { "find": "framework.objects", "filter": filter.clone(), "sort": { "type_id": 1 } },
+            doc! { "count": "framework.objects", "query": filter.clone() },
+            doc! { "distinct": "framework.objects", "key": "author_id", "query": filter },
+            doc! { "aggregate": "framework.objects", "pipeline": stages, "cursor": {} },
+        ] {
+            let explain = doc! { "explain": command, "verbosity": "queryPlanner" };
+            let seen_by_ada = ada.run_command(explain.clone()).await.expect("a plan");
+            // From the administrator nothing is hidden.
+            assert_eq!(seen_by_ada, admin.run_command(explain).await.expect("a plan"));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_cursor_ends_when_its_user_may_see_less() {
     let tools = ToolApp::start().await;
     let (_, token) = tools.user("ada", &[VIEW]).await;

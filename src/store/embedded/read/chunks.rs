@@ -3,6 +3,7 @@
 //! All chunks come from one snapshot. A snapshot keeps old pages from being reused, so it is released after a while,
 //! even for a slow reader. Later chunks come from the newest snapshot, without documents that no longer match.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,19 +104,29 @@ impl Remainder {
         let mut chunk = Documents::new();
         let Some(collection) = snapshot.collection(&self.collection) else { return Ok(chunk) };
         let budget = deadline.budget();
-        let reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline);
-        while chunk.len() < CHUNK_DOCUMENTS && chunk.bytes() < CHUNK_BYTES {
-            let Some(row) = self.rows.next() else { break };
-            let read = reader.document(row, |document| {
-                let wanted =
-                    is_first || self.query.filter.matches_within(document, &budget).map_err(failure::of_evaluation)?;
-                if wanted { push(&self.query, document, &budget, &mut chunk) } else { Ok(()) }
+        let mut reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline);
+        let query = &self.query;
+        while chunk.is_empty() && !self.rows.as_slice().is_empty() {
+            let rows = self.rows.as_slice();
+            let rows = &rows[..rows.len().min(CHUNK_DOCUMENTS)];
+            let mut passed = 0;
+            reader.each_stored(rows, &mut |row, document| {
+                passed += 1;
+                match document {
+                    Some(document) => {
+                        let wanted = is_first
+                            || query.filter.matches_within(document, &budget).map_err(failure::of_evaluation)?;
+                        if wanted {
+                            push(query, document, &budget, &mut chunk)?;
+                        }
+                    }
+                    None if is_first => return Err(failure::lost(&collection.name, row)),
+                    None => {}
+                }
+                let is_full = chunk.bytes() >= CHUNK_BYTES;
+                Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            match read {
-                Some(pushed) => pushed?,
-                None if is_first => return Err(failure::lost(&collection.name, row)),
-                None => {}
-            }
+            self.rows.by_ref().take(passed).for_each(drop);
         }
         Ok(chunk)
     }

@@ -5,12 +5,12 @@ use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use bson::raw::RawDocument;
-use redb::{ReadableTable, ReadableTableMetadata};
+use redb::{AccessGuard, ReadableTable, ReadableTableMetadata};
 
 use crate::admission::{Means, Share};
 use crate::query::{Budget, Filter, Node, Sort};
 use crate::store::StoreError;
-use crate::store::embedded::catalog::collections::Collection;
+use crate::store::embedded::catalog::collections::{Collection, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::index::counts::Blocks;
 use crate::store::embedded::index::key;
@@ -317,37 +317,80 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(place)
     }
 
+    /// All rows in order, by an index that has one entry for each document: it has far fewer pages than the documents.
+    /// Nothing if there is no such index.
+    pub(crate) fn all_rows(&mut self) -> Result<Option<Vec<u64>>, StoreError> {
+        let has_one = |index: &Index| index.unique && index.partial.is_none() && !index.is_multikey();
+        let Some(index) = self.collection.indexes.iter().position(has_one) else { return Ok(None) };
+        let all = KeyRange::beginning_with(Vec::new());
+        let entries = self.tables.indexes[index].entries(&all.start, &all.end).map_err(failure::of_storage)?;
+        let mut rows = Vec::new();
+        for entry in entries {
+            rows.push(entry.map_err(failure::of_storage)?.row);
+            self.note_key()?;
+        }
+        rows.sort_unstable();
+        Ok((rows.len() as u64 == self.len()?).then_some(rows))
+    }
+
     /// Shows `visit` the documents of these rows, in this order.
     pub(crate) fn each_of(
         &mut self,
         rows: &[u64],
         visit: &mut dyn FnMut(&RawDocument) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        let collection = self.collection;
+        self.each_stored(rows, &mut |row, document| {
+            visit(document.ok_or_else(|| failure::lost(&collection.name, row))?)?;
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// The same until `visit` breaks; it gets nothing for a row that there is not.
+    pub(crate) fn each_stored(
+        &mut self,
+        rows: &[u64],
+        visit: &mut dyn FnMut(u64, Option<&RawDocument>) -> Flow,
+    ) -> Result<(), StoreError> {
+        let tables = self.tables;
         let Some((lowest, highest)) = stretch(rows) else {
             for &row in rows {
-                let _ = self.visit_row(row, &mut |_, document| {
-                    visit(document)?;
-                    Ok(ControlFlow::Continue(()))
-                })?;
+                let stored = tables.data.get(row).map_err(failure::of_storage)?;
+                let stored = stored.as_ref().map(AccessGuard::value);
+                if self.show(row, stored, visit)?.is_break() {
+                    break;
+                }
             }
             return Ok(());
         };
         // Neighbours are on the same pages: one walk along them costs less than a look-up from the root for each.
-        let mut entries = self.tables.data.range(lowest..=highest).map_err(failure::of_storage)?;
+        let mut entries = tables.data.range(lowest..=highest).map_err(failure::of_storage)?;
         let descends = rows.first() == Some(&highest);
+        let mut next = None;
         for &wanted in rows {
-            loop {
-                let entry = if descends { entries.next_back() } else { entries.next() };
-                let entry = entry.ok_or_else(|| failure::lost(&self.collection.name, wanted))?;
+            // Rows that nobody wants are passed over; one behind the wanted one waits for its turn.
+            while next.as_ref().is_none_or(|(row, _)| if descends { *row > wanted } else { *row < wanted }) {
+                let Some(entry) = (if descends { entries.next_back() } else { entries.next() }) else { break };
                 let (row, stored) = entry.map_err(failure::of_storage)?;
-                if row.value() == wanted {
-                    self.note_document(stored.value())?;
-                    visit(self.whole(wanted, stored.value())?)?;
-                    break;
-                }
+                next = Some((row.value(), stored));
+            }
+            let stored = next.as_ref().filter(|(row, _)| *row == wanted).map(|(_, stored)| stored.value());
+            if self.show(wanted, stored, visit)?.is_break() {
+                break;
             }
         }
         Ok(())
+    }
+
+    fn show(
+        &mut self,
+        row: u64,
+        stored: Option<&[u8]>,
+        visit: &mut dyn FnMut(u64, Option<&RawDocument>) -> Flow,
+    ) -> Flow {
+        let Some(stored) = stored else { return visit(row, None) };
+        self.note_document(stored)?;
+        visit(row, Some(self.whole(row, stored)?))
     }
 
     /// The rows of all ranges; a row with several keys in them occurs several times.

@@ -25,12 +25,18 @@ pub(crate) fn explain(
     let started = Instant::now();
     let Some(collection) = snapshot.collection(name) else { return Ok(never_written(query)) };
     let tables = snapshot.tables(collection)?;
-    let question = Question::new(collection, tables, query, true, deadline)?;
+    let question = Question::new(collection, tables, query, true, deadline.clone())?;
     let answer = parallel::ask(&question, collection, tables)?;
-    let plan = &question.choice.plan;
+    // A guard is not shown: what is told is how its question would be answered alone.
+    let alone = query.filter.guarded().map(|halves| FindQuery { filter: halves.question.clone(), ..query.clone() });
+    let shown = match &alone {
+        Some(alone) => &Question::new(collection, tables, alone, true, deadline)?,
+        None => &question,
+    };
+    let plan = &shown.choice.plan;
     Ok(Explanation {
         store: KIND,
-        plan: if answer.work.gave_up { Step::Scan } else { step(plan, collection) },
+        plan: if answer.work.gave_up && alone.is_none() { Step::Scan } else { step(plan, collection) },
         sort: match plan {
             _ if query.sort.is_empty() && !query.sort.is_reversed() => SortedBy::None,
             Plan::Index(scan) if scan.is_merge() => SortedBy::Merge,
@@ -41,7 +47,7 @@ pub(crate) fn explain(
         documents_examined: Some(answer.work.documents),
         returned: answer.documents.len() as u64,
         total: answer.total.unwrap_or_default(),
-        total_from: question.total_from(),
+        total_from: shown.total_from(),
         time_us: u64::try_from(started.elapsed().as_micros()).ok(),
         filter: None,
         hint: answer.hint,

@@ -13,7 +13,7 @@ use crate::store::embedded::index::row_cache::CachedPage;
 use crate::store::embedded::index::scan::IndexScan;
 use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::index::tables::Tables;
-use crate::store::embedded::plan::planner::{Choice, TotalBy, Wanted};
+use crate::store::embedded::plan::planner::{Choice, Plan, TotalBy, Wanted};
 use crate::store::embedded::read::execute::{CollectionReader, Deadline, Flow, Work};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
@@ -192,6 +192,13 @@ impl<'a> Question<'a> {
     /// Whether the documents are read backwards until there are enough: earlier ones are not examined.
     fn ends_early_from_the_end(&self) -> bool {
         self.query.sort.is_reversed() && self.query.limit != 0 && (!self.with_total || self.counts_apart())
+    }
+
+    /// Whether the answer is all documents in the order of their rows.
+    pub(crate) fn wants_all(&self) -> bool {
+        let (query, is_scan) = (self.query, self.choice.plan == Plan::Scan);
+        let is_all = matches!(query.filter.tree(), Node::Always) && query.skip == 0 && query.limit == 0;
+        is_all && is_scan && self.comes_in_order()
     }
 
     /// Whether nothing has to be ordered here.

@@ -2,29 +2,39 @@
 //!
 //! The rows are split into ranges. Each thread takes the next range, searches it, and keeps only rows and sort keys.
 //! The results are joined in the order of the rows, so the answer equals that of a single thread.
+//!
+//! For a pipeline, which needs whole documents in their order, the second thread copies those of some ranges ahead.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
 
 use redb::ReadableTableMetadata;
 
+use bson::raw::RawDocument;
+
 use crate::admission::Share;
 use crate::query::SortValue;
-use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::reading_ahead;
 use crate::store::embedded::index::table::Published;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::Plan;
-use crate::store::embedded::read::execute::{CollectionReader, Work};
+use crate::store::embedded::read::execute::{CollectionReader, Flow, Work};
 use crate::store::embedded::read::find::{Answer, Best, Question, Rows};
+use crate::store::{Documents, StoreError};
 
 /// The number of rows of a range; small in tests of this crate, so that small collections have several.
 const CHUNK: u64 = if cfg!(test) { 8 } else { 2048 };
+/// The same where documents are copied.
+const COPIED: u64 = if cfg!(test) { 8 } else { 256 };
+/// How many ranges of copied documents wait for their turn, of each thread.
+const AHEAD: usize = 4;
+/// A range of more bytes is not copied.
+const MOST_COPIED: usize = 1024 * 1024;
 /// Below this many documents a second thread does not pay.
 const MIN_DOCUMENTS: u64 = 4 * CHUNK;
 
@@ -51,11 +61,29 @@ pub(crate) fn rows(
     collection: &Collection,
     tables: &Tables<Published>,
 ) -> Result<Rows, StoreError> {
-    if pays(question, tables) {
-        Scan::new(question, collection, tables).run()
-    } else {
-        question.rows(&mut CollectionReader::new(collection, tables, question.deadline.clone()))
+    let mut reader = CollectionReader::new(collection, tables, question.deadline.clone());
+    if question.wants_all()
+        && let Some(list) = reader.all_rows()?
+    {
+        return Ok(Rows { matched: list.len() as u64, list, work: reader.work });
     }
+    if pays(question, tables) { Scan::new(question, collection, tables).run() } else { question.rows(&mut reader) }
+}
+
+/// Shows `visit` the documents of an answer that is all of a scan, in order, until it breaks. False if that is not what is
+/// asked, or a second thread does not pay: then nothing was shown.
+pub(crate) fn each(
+    question: &Question<'_>,
+    collection: &Collection,
+    tables: &Tables<Published>,
+    visit: &mut dyn FnMut(&RawDocument) -> Flow,
+) -> Result<bool, StoreError> {
+    let is_all = question.query.limit == 0 && question.query.skip == 0 && question.comes_in_order();
+    if !is_all || !pays(question, tables) {
+        return Ok(false);
+    }
+    Scan::of(question, collection, tables, COPIED).show(visit)?;
+    Ok(true)
 }
 
 fn pays(question: &Question<'_>, tables: &Tables<Published>) -> bool {
@@ -68,6 +96,8 @@ struct Scan<'a> {
     question: &'a Question<'a>,
     collection: &'a Collection,
     tables: &'a Tables<Published>,
+    /// The number of rows of a range.
+    size: u64,
     chunks: u64,
     /// The next chunk that nobody has taken.
     next: AtomicU64,
@@ -83,12 +113,102 @@ struct PartFound {
     work: Work,
 }
 
+/// Documents of a range; nothing if they are too large to be copied.
+type Copied = Option<Documents>;
+
 type Findings = (u64, Result<PartFound, StoreError>);
 
 impl<'a> Scan<'a> {
     fn new(question: &'a Question<'a>, collection: &'a Collection, tables: &'a Tables<Published>) -> Self {
-        let chunks = collection.next_row.div_ceil(CHUNK);
-        Self { question, collection, tables, chunks, next: AtomicU64::new(0) }
+        Self::of(question, collection, tables, CHUNK)
+    }
+
+    fn of(question: &'a Question<'a>, collection: &'a Collection, tables: &'a Tables<Published>, size: u64) -> Self {
+        let chunks = collection.next_row.div_ceil(size);
+        Self { question, collection, tables, size, chunks, next: AtomicU64::new(0) }
+    }
+
+    /// Shows the documents in order. Each of both threads takes the next range; this one shows what it can at once.
+    fn show(&self, visit: &mut dyn FnMut(&RawDocument) -> Flow) -> Result<(), StoreError> {
+        thread::scope(|scope| {
+            let (sender, others) = sync_channel(AHEAD);
+            scope.spawn(move || self.copy_ahead(&sender));
+            let shown = reading_ahead(|| self.show_each(&others, visit));
+            // Nobody needs the other ranges.
+            self.next.store(self.chunks, Ordering::Relaxed);
+            shown
+        })
+    }
+
+    fn show_each(
+        &self,
+        others: &Receiver<Result<Copied, StoreError>>,
+        visit: &mut dyn FnMut(&RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        let mut own: BTreeMap<u64, Result<Copied, StoreError>> = BTreeMap::new();
+        for wanted in 0..self.chunks {
+            let copied = loop {
+                if let Some(copied) = own.remove(&wanted) {
+                    break copied?;
+                }
+                // The other thread takes ascending ranges, so its next one is the wanted one.
+                match others.try_recv() {
+                    Ok(copied) => break copied?,
+                    Err(TryRecvError::Disconnected) => break None,
+                    Err(TryRecvError::Empty) => {}
+                }
+                let taken = if own.len() < AHEAD { self.take() } else { None };
+                match taken {
+                    Some(taken) if taken == wanted => break None,
+                    Some(taken) => drop(own.insert(taken, self.copy(taken))),
+                    None => break others.recv().map_err(StoreError::backend)??,
+                }
+            };
+            let flow = match copied {
+                Some(copied) => show_all(&copied, visit)?,
+                None => self.look_through(wanted, visit)?,
+            };
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_ahead(&self, sender: &SyncSender<Result<Copied, StoreError>>) {
+        reading_ahead(|| {
+            while let Some(chunk) = self.take() {
+                // When nobody listens any more, nobody needs further ones.
+                if sender.send(self.copy(chunk)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// The documents of a range; nothing if they are too large to be copied.
+    fn copy(&self, chunk: u64) -> Result<Copied, StoreError> {
+        let mut copied = Documents::new();
+        let flow = self.look_through(chunk, &mut |document| {
+            copied.push(document);
+            let is_full = copied.bytes() > MOST_COPIED;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(flow.is_continue().then_some(copied))
+    }
+
+    fn look_through(&self, chunk: u64, visit: &mut dyn FnMut(&RawDocument) -> Flow) -> Flow {
+        let mut flow = ControlFlow::Continue(());
+        self.question.deadline.clone().look()?;
+        self.reader().each_in(self.rows_of(chunk), &self.question.query.filter, &mut |_, document| {
+            flow = visit(document)?;
+            Ok(flow)
+        })?;
+        Ok(flow)
+    }
+
+    fn rows_of(&self, chunk: u64) -> Range<u64> {
+        chunk * self.size..(chunk + 1) * self.size
     }
 
     fn run(&self) -> Result<Rows, StoreError> {
@@ -142,7 +262,7 @@ impl<'a> Scan<'a> {
 
     fn look_in(&self, chunk: u64) -> Result<PartFound, StoreError> {
         let query = self.question.query;
-        let rows: Range<u64> = chunk * CHUNK..(chunk + 1) * CHUNK;
+        let rows = self.rows_of(chunk);
         // Otherwise short ranges would never reach the number of steps after which a reader reads the clock.
         self.question.deadline.clone().look()?;
         let mut reader = self.reader();
@@ -168,6 +288,15 @@ impl<'a> Scan<'a> {
         found.work = reader.work;
         Ok(found)
     }
+}
+
+fn show_all(documents: &Documents, visit: &mut dyn FnMut(&RawDocument) -> Flow) -> Flow {
+    for document in documents.iter() {
+        if visit(document)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// The findings of the chunks so far.
@@ -287,6 +416,59 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn two_threads_show_what_one_shows() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = filled(directory.path()).await;
+        let snapshot = store.snapshot().expect("the store is open");
+        let collection = snapshot.collection("things").expect("it was written to");
+        let tables = snapshot.tables(collection).expect("the tables can be read");
+        for filter in [doc! {}, doc! { "a": { "$lte": 2 } }, doc! { "b": { "$gt": 500 } }] {
+            let query = FindQuery::new(parsed(filter.clone()), BUDGET);
+            let question = Question::new(collection, tables, &query, false, Deadline::after(BUDGET)).expect("a plan");
+            for most in [usize::MAX, 1, 50] {
+                let shown = |wide: bool| {
+                    let mut shown = Vec::new();
+                    let mut visit = |document: &RawDocument| {
+                        shown.push(document.get_i32("_id").expect("an _id"));
+                        Ok(if shown.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+                    };
+                    let mut reader = CollectionReader::new(collection, tables, Deadline::after(BUDGET));
+                    if !wide || !each(&question, collection, tables, &mut visit).expect("documents") {
+                        question.each(&mut reader, &mut visit).expect("documents");
+                    }
+                    shown
+                };
+                assert_eq!(shown(true), shown(false), "{filter} {most}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_range_that_is_too_large_to_be_copied_is_shown_too() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+        let insertion = |number: i32| {
+            let text = "x".repeat(if number % 20 == 3 { MOST_COPIED } else { 1 });
+            let document = RawDocumentBuf::try_from(doc! { "_id": number, "text": text }).expect("it is BSON");
+            Change::Insert { collection: "things", document }
+        };
+        store.commit((0..100).map(insertion).fold(Unit::default(), Unit::and)).await.expect("they can be stored");
+        let snapshot = store.snapshot().expect("the store is open");
+        let collection = snapshot.collection("things").expect("it was written to");
+        let tables = snapshot.tables(collection).expect("the tables can be read");
+        let query = FindQuery::new(Filter::all(), BUDGET);
+        let question = Question::new(collection, tables, &query, false, Deadline::after(BUDGET)).expect("a plan");
+        let mut shown = Vec::new();
+        Scan::of(&question, collection, tables, COPIED)
+            .show(&mut |document| {
+                shown.push(document.get_i32("_id").expect("an _id"));
+                Ok(ControlFlow::Continue(()))
+            })
+            .expect("documents");
+        assert_eq!(shown, (0..100).collect::<Vec<_>>());
     }
 
     #[tokio::test]
