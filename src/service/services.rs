@@ -51,7 +51,7 @@ impl Services {
         Self {
             store: AsOf::over(Arc::clone(&self.store), moment, access, self.max_time),
             feed: Arc::clone(&self.feed),
-            types: TypeCatalog::default(),
+            types: self.types.beside(),
             companions: Arc::clone(&self.companions),
             directory: Arc::clone(&self.directory),
             accounts: Arc::clone(&self.accounts),

@@ -29,6 +29,8 @@ use crate::store::{FindQuery, Store, collections};
 #[derive(Default)]
 pub struct TypeCatalog {
     current: ArcSwapOption<Types>,
+    /// Types of another moment: those with the same bytes are not compiled again.
+    other: Option<Arc<Types>>,
     refreshing: Mutex<()>,
     lookups: Tally,
 }
@@ -52,6 +54,11 @@ pub struct TypeEntry {
 }
 
 impl TypeCatalog {
+    /// A catalog for another moment of the same store.
+    pub fn beside(&self) -> Self {
+        Self { other: self.current.load_full(), ..Self::default() }
+    }
+
     /// The types as they are now.
     ///
     /// # Errors
@@ -70,7 +77,7 @@ impl TypeCatalog {
         let revision = store.revision(collections::TYPES);
         let query = FindQuery::new(Filter::all(), max_time).sorted(Sort::by("public_id", false));
         let found = store.find(collections::TYPES, &query).await?;
-        let before = self.current.load_full();
+        let before = self.current.load_full().or_else(|| self.other.clone());
         let mut by_id = BTreeMap::new();
         for document in found.iter() {
             match reuse(before.as_deref(), document).map_or_else(|| compile(document), Ok) {
