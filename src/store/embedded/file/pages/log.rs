@@ -23,8 +23,6 @@ pub(super) const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 }
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(super) file: Box<dyn StorageBackend>,
-    /// See [`Log::was_closed`].
-    was_closed: bool,
     shared: RwLock<Shared>,
     writer: Mutex<LogWriter>,
 }
@@ -45,7 +43,6 @@ pub(super) struct Shared {
 impl Log {
     /// As recovery has found it.
     pub(super) fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
-        let was_closed = log.superblock.is_closed && log.slots == 0;
         let maps = [log.superblock.map, log.superblock.spare];
         let writer = LogWriter {
             phase: Phase::Opened,
@@ -64,7 +61,7 @@ impl Log {
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, version: Version::new(), staged: BTreeMap::new() };
-        Self { file, was_closed, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        Self { file, shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
     /// Locks what readers need, to read it.
@@ -136,12 +133,6 @@ impl Log {
     /// How many pages are live.
     pub(crate) fn count(&self) -> u64 {
         self.writer().segments.live()
-    }
-
-    /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be
-    /// missing where the file is damaged, and nothing here can tell.
-    pub(crate) fn was_closed(&self) -> bool {
-        self.was_closed
     }
 }
 
