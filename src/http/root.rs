@@ -10,6 +10,7 @@ use super::envelope;
 use super::error::ApiError;
 use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
+use crate::service::ErrorCode;
 use crate::service::migrations::{self, MigrationState};
 
 /// How long a readiness check may take.
@@ -72,6 +73,9 @@ operation! {
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let services = &state.services;
     services.store.ping().await?;
+    if services.store.is_damaged() {
+        return Err(ApiError::of(ErrorCode::StoreDamaged));
+    }
     if let Some(lack) = services.store.lacks().into_iter().next() {
         return Err(ApiError::incomplete(&lack));
     }

@@ -262,3 +262,34 @@ fn a_check_of_an_empty_file_makes_no_store() {
     assert!(complaint(&check(directory.path(), &["--deep"])).contains("there is no store in "));
     assert_eq!(fs::read(&file).expect("it is there"), b"");
 }
+
+/// Changes each page of the data that holds this text.
+fn damage(directory: &Path, needle: &str) {
+    let file = directory.join("data/inventory.redb");
+    let mut bytes = fs::read(&file).expect("the store");
+    let is_there = |at: &usize| bytes[*at..].starts_with(needle.as_bytes());
+    let places: Vec<usize> = (0..bytes.len() - needle.len()).filter(is_there).collect();
+    assert!(!places.is_empty(), "{needle} is not there");
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    fs::write(&file, bytes).expect("it can be written");
+}
+
+#[test]
+fn a_check_that_meets_a_damaged_page_fails_and_shows_no_defect_of_the_program() {
+    let directory = TempDir::new().expect("a temporary directory");
+    said(directory.path(), &["demo", "--objects", "200"]);
+    // What says whether somebody can sign in.
+    damage(directory.path(), "$argon2id$");
+    for flags in [&[][..], &["--deep"]] {
+        let checked = check(directory.path(), flags);
+        assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+        let told = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert!(told.contains("check --deep") || flags == ["--deep"], "{told}");
+        assert!(told.contains("damaged"), "{told}");
+        for unwanted in ["panicked", "RUST_BACKTRACE", ".cargo"] {
+            assert!(!told.contains(unwanted), "{unwanted}: {told}");
+        }
+    }
+}

@@ -49,6 +49,7 @@ pub(super) fn find(files: &StoreFiles) -> Result<Finding, OpenError> {
         return Ok(Finding::Nothing);
     }
     let Opened::Log(log) = files.open_to_write()? else { return Ok(Finding::EngineFile) };
+    log.report_damage_to(files.damage());
     let options = files.options();
     // redb writes pages before a commit when they take half of its cache.
     log.set_bounds(options.cache_bytes / 2, options.quick_repair_from_bytes);
@@ -66,7 +67,10 @@ pub(crate) fn open_overlay(files: &StoreFiles) -> Result<Unreplayed, OpenError> 
             return Err(OpenError::NoStore(paths.directory().to_owned()));
         }
         let (file, log): (Box<dyn StorageBackend>, _) = match files.open_to_read()? {
-            Opened::Log(log) => (Box::new(log.clone()), Some(log)),
+            Opened::Log(log) => {
+                log.report_damage_to(files.damage());
+                (Box::new(log.clone()), Some(log))
+            }
             Opened::Plain(file) => (file, None),
         };
         // In a log a commit is there as a whole or not at all, and a torn one is damage. In redb's own file either nobody was told

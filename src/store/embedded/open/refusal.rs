@@ -173,6 +173,8 @@ impl StorePaths {
             // The file ends before its pages do.
             redb::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(&error),
             redb::Error::Io(error) => self.io_error(error),
+            // redb's words are for those who know its file.
+            redb::Error::Corrupted(what) => self.damaged(&format!("its tables do not add up ({what})")),
             other => self.damaged(&other),
         }
     }

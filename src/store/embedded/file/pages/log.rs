@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::StorageBackend;
 
 use super::ahead::{self, Version};
-use super::layout::{MOST_PAGES, Place, SLOT};
+use super::layout::{MOST_PAGES, Place, SLOT, offset};
 use super::log_writer::{LogWriter, PageBatch, Phase};
 use super::promises::Promises;
 use super::recovery::{Recovered, resize};
@@ -23,6 +24,8 @@ pub(super) const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 }
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(super) file: Box<dyn StorageBackend>,
+    /// Set when a page was met that is not what was written.
+    damage: OnceLock<Arc<AtomicBool>>,
     shared: RwLock<Shared>,
     writer: Mutex<LogWriter>,
 }
@@ -61,7 +64,21 @@ impl Log {
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, version: Version::new(), staged: BTreeMap::new() };
-        Self { file, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        Self { file, damage: OnceLock::new(), shared: RwLock::new(shared), writer: Mutex::new(writer) }
+    }
+
+    /// Has this set when a page is met that is not what was written.
+    pub(crate) fn report_damage_to(&self, damage: &Arc<AtomicBool>) {
+        // A log is asked once, when it is opened.
+        let _ = self.damage.set(Arc::clone(damage));
+    }
+
+    /// Says that a page is not what was written.
+    pub(super) fn report_damage(&self, page: u32, slot: u32) {
+        log::error!("page {page} of the store is damaged, at {} of the file", offset(slot));
+        if let Some(damage) = self.damage.get() {
+            damage.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Locks what readers need, to read it.
