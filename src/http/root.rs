@@ -17,18 +17,21 @@ use crate::service::migrations::{self, MigrationState};
 const READY_BUDGET: Duration = Duration::from_secs(2);
 
 /// The links of the first page.
-const LINKS: [(&str, &str); 11] = [
+const LINKS: [(&str, &str); 14] = [
     ("categories", "/rest/categories/"),
+    ("changes", "/rest/changes/"),
     ("docs", "/docs/"),
     ("export", "/rest/export/objects"),
     ("groups", "/rest/groups/"),
     ("import", "/rest/import/objects"),
     ("login", "/rest/auth/login"),
+    ("logs", "/rest/logs/"),
     ("objects", "/rest/objects/"),
     ("openapi", "/openapi.json"),
     ("rights", "/rest/rights/"),
     ("types", "/rest/types/"),
     ("users", "/rest/users/"),
+    ("webhooks", "/rest/webhooks/"),
 ];
 
 operation! {
