@@ -21,11 +21,20 @@ pub enum HistoryCommand {
 #[derive(Debug, Args)]
 pub struct VerifyCommand {
     /// The hash that an earlier check printed.
-    #[arg(long, value_name = "ROOT", requires = "upto")]
+    #[arg(long, value_name = "ROOT", requires = "upto", value_parser = a_root)]
     expect: Option<String>,
     /// The sequence up to which that check went.
     #[arg(long, value_name = "SEQUENCE")]
     upto: Option<i64>,
+}
+
+fn a_root(text: &str) -> Result<String, &'static str> {
+    let is_one = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_one {
+        Ok(text.to_owned())
+    } else {
+        Err("a root has 64 hexadecimal digits; copy the one that an earlier check printed")
+    }
 }
 
 impl HistoryCommand {
@@ -53,6 +62,9 @@ impl VerifyCommand {
         }
         let (entries, resources) = (counted(verified.entries, "change"), counted(verified.resources, "resource"));
         say!("{entries} of {resources}");
+        if verified.pruned > 0 {
+            say!("history.keep_days has removed changes up to sequence {}", verified.pruned);
+        }
         let root = hex::encode(verified.root);
         say!("root {root} up to sequence {}", verified.last);
         if !verified.broken.is_empty() {
@@ -60,7 +72,13 @@ impl VerifyCommand {
         }
         match self.expect {
             Some(expected) if !expected.eq_ignore_ascii_case(&root) => {
-                Err(format!("the history is not the one with the root {expected}").into())
+                let pruned = if verified.pruned > 0 {
+                    "; a root from before history.keep_days removed changes cannot be compared any more, so keep the one \
+                     above from now on"
+                } else {
+                    ""
+                };
+                Err(format!("the history is not the one with the root {expected}{pruned}").into())
             }
             _ => Ok(()),
         }

@@ -19,10 +19,10 @@ use super::output::say;
 #[derive(Debug, Args)]
 pub struct MigrateCommand {
     /// The store to copy: embedded:DIRECTORY, or a mongodb:// URI.
-    #[arg(long, value_name = "URI", required_unless_present_any = ["to", "status"])]
+    #[arg(long, value_name = "URI")]
     from: Option<String>,
     /// The store to fill. Nobody may use it meanwhile.
-    #[arg(long, value_name = "URI", required_unless_present_any = ["from", "status"])]
+    #[arg(long, value_name = "URI")]
     to: Option<String>,
     /// Replace the contents of the target.
     #[arg(long)]
@@ -36,6 +36,11 @@ impl MigrateCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
         if self.status {
             return status(&settings).await;
+        }
+        if self.from.is_none() && self.to.is_none() {
+            return Err(
+                "say which store: --to URI copies the store of store.uri there, --from URI copies from there".into()
+            );
         }
         let (from, to) = (at(&settings, self.from.as_deref())?, at(&settings, self.to.as_deref())?);
         if from.store.uri.expose() == to.store.uri.expose() {

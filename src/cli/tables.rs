@@ -65,10 +65,14 @@ pub(super) async fn import(
     let content = content.map_err(|error| format!("{}: {}", file.display(), in_words(&error)))?;
     let importer = Importer { access: ExportAccess::Operator, user_id: FIRST_ADMIN };
     let imported = import_objects(services, importer, &query, content).await?;
-    tell(&imported.report, file)?;
     if let Some(earlier) = imported.earlier {
-        say!("this was done at {earlier}, and nothing was written now; say --again to create these objects once more");
+        let earlier = earlier.try_to_rfc3339_string().unwrap_or_default();
+        say!(
+            "this file was imported at {earlier}, and nothing was written now; say --again to create these objects once more"
+        );
+        say!("its report then:");
     }
+    tell(&imported.report, file)?;
     Ok(())
 }
 

@@ -130,6 +130,10 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
         view: said("view"),
     };
     let mut violations = broken(&rules, &["name", "url", "filter", "view"]);
+    if accepted.get_array("resources").is_ok_and(Vec::is_empty) {
+        let message = "must name at least one of objects, types, categories; leave it out for all that you may see";
+        violations.push(Violation::new("/resources", message));
+    }
     let mut resources: Vec<&str> = Vec::new();
     for (index, name) in accepted.get_array("resources").into_iter().flatten().enumerate() {
         let name = name.as_str().unwrap_or_default();

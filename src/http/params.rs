@@ -634,7 +634,13 @@ fn unknown_parameter(name: &str, known: &[&str], filter: Option<&str>) -> String
         Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
         None if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
         None => {
-            let filter = filter.map(|filter| format!("; did you mean filter={filter}?")).unwrap_or_default();
+            let is_field = |filter: &str| filter.starts_with("{\"f.");
+            let filter = match filter {
+                // Whether some type has such a field is not known here.
+                Some(filter) if is_field(filter) => format!("; a field of that name is asked for by filter={filter}"),
+                Some(filter) => format!("; did you mean filter={filter}?"),
+                None => String::new(),
+            };
             format!("is no parameter of this route; those are {}{filter}", known.join(", "))
         }
     }

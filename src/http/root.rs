@@ -10,24 +10,28 @@ use super::envelope;
 use super::error::ApiError;
 use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
+use crate::service::ErrorCode;
 use crate::service::migrations::{self, MigrationState};
 
 /// How long a readiness check may take.
 const READY_BUDGET: Duration = Duration::from_secs(2);
 
 /// The links of the first page.
-const LINKS: [(&str, &str); 11] = [
+const LINKS: [(&str, &str); 14] = [
     ("categories", "/rest/categories/"),
+    ("changes", "/rest/changes/"),
     ("docs", "/docs/"),
     ("export", "/rest/export/objects"),
     ("groups", "/rest/groups/"),
     ("import", "/rest/import/objects"),
     ("login", "/rest/auth/login"),
+    ("logs", "/rest/logs/"),
     ("objects", "/rest/objects/"),
     ("openapi", "/openapi.json"),
     ("rights", "/rest/rights/"),
     ("types", "/rest/types/"),
     ("users", "/rest/users/"),
+    ("webhooks", "/rest/webhooks/"),
 ];
 
 operation! {
@@ -72,6 +76,9 @@ operation! {
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let services = &state.services;
     services.store.ping().await?;
+    if services.store.is_damaged() {
+        return Err(ApiError::of(ErrorCode::StoreDamaged));
+    }
     if let Some(lack) = services.store.lacks().into_iter().next() {
         return Err(ApiError::incomplete(&lack));
     }

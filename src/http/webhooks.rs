@@ -93,7 +93,8 @@ pub(super) async fn create_webhook(
     let secret = json!({"secret": created.secret.expose()});
     let place = (StatusCode::CREATED, path.as_str());
     let inserted = envelope::inserted_at::<Webhooks>(&state, &request, place, &id, &created.stored, &secret)?;
-    Ok(envelope::secret(inserted))
+    let advice = service::advice(&state.services, &caller.0, &created.stored).await?;
+    Ok(envelope::advised(envelope::secret(inserted), &advice))
 }
 
 operation! {
@@ -110,7 +111,9 @@ pub(super) async fn update_webhook(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::update_webhook(&state.services, &caller.0, (id.0, &condition.0), &body.0).await?;
-    envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)
+    let advice = service::advice(&state.services, &caller.0, &updated).await?;
+    let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
+    Ok(envelope::advised(response, &advice))
 }
 
 operation! {
@@ -130,7 +133,9 @@ pub(super) async fn patch_webhook(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::patch_webhook(&state.services, &caller.0, (id.0, &condition.0), &patch.0).await?;
-    envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)
+    let advice = service::advice(&state.services, &caller.0, &updated).await?;
+    let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
+    Ok(envelope::advised(response, &advice))
 }
 
 operation! {

@@ -49,6 +49,7 @@ struct Embedded {
     unused_bytes: IntGauge,
     unused_age: Gauge,
     queue_length: IntGauge,
+    damaged: IntGauge,
     commits: IntCounter,
     group_units: Histogram,
 }
@@ -66,6 +67,8 @@ pub struct EmbeddedFigures {
     pub unused_age: Duration,
     /// Units that wait for the writer.
     pub queue_length: u64,
+    /// Whether a damaged page was met.
+    pub is_damaged: bool,
 }
 
 impl Default for Metrics {
@@ -203,6 +206,7 @@ impl Metrics {
                 (&own.disk_bytes, figures.disk_bytes),
                 (&own.unused_bytes, figures.unused_bytes),
                 (&own.queue_length, figures.queue_length),
+                (&own.damaged, u64::from(figures.is_damaged)),
             ] {
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
             }
@@ -234,6 +238,10 @@ impl Embedded {
             queue_length: gauge(
                 "inventory_embedded_queue_length",
                 "Units that wait for the writer of the embedded store.",
+            ),
+            damaged: gauge(
+                "inventory_embedded_damaged",
+                "1 when a damaged page of the embedded store was met since the start of the service.",
             ),
             commits: add(
                 registry,
@@ -296,6 +304,7 @@ mod tests {
             unused_bytes: 1024,
             unused_age: Duration::from_millis(1500),
             queue_length: 1,
+            is_damaged: true,
         };
         let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, 2, Some(figures));
         for line in [
@@ -311,6 +320,7 @@ mod tests {
             "inventory_embedded_disk_bytes 2048",
             "inventory_embedded_unused_bytes 1024",
             "inventory_embedded_unused_age_seconds 1.5",
+            "inventory_embedded_damaged 1",
             "inventory_http_requests_under_way 1",
             "inventory_panics_total 2",
             r#"inventory_sign_ins_total{outcome="refused"} 1"#,

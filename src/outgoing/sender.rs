@@ -66,9 +66,11 @@ impl Outcome {
             Self::Answered(200..300) => "delivered",
             Self::Answered(300..400) => "redirects are not followed",
             Self::Answered(_) => "the receiver refused it",
-            Self::NoAddress => "the host has no address that may be asked; see webhooks.allowed_networks",
+            Self::NoAddress => {
+                "the name of the host has no address, or none that may be asked; see webhooks.allowed_networks"
+            }
             Self::Unreachable => "no connection, or it ended early",
-            Self::Untrusted => "the certificate of the receiver is not trusted",
+            Self::Untrusted => "the receiver speaks no TLS, or its certificate is not trusted",
             Self::Late => "no answer within webhooks.timeout_ms",
             Self::Unreadable => "the answer is no HTTP",
         }

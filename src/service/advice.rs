@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, doc};
 
-use self::values::{of_member, one_of, other_kind};
+use self::values::{is_like_pattern, of_member, one_of, other_kind};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::kinds::{Objects, Resource};
@@ -33,9 +33,13 @@ const LOOKING: Duration = Duration::from_millis(250);
 /// So many headers come at the most, each with names of so many characters.
 const MOST_SAID: usize = 5;
 const LONGEST_QUOTED: usize = 60;
+/// So many values of a condition are looked at.
+const MOST_VALUES: usize = 20;
 /// What is meant by names that objects do not have.
-const MEANT: [(&str, &str); 6] = [
+const MEANT: [(&str, &str); 8] = [
     ("id", "public_id"),
+    ("object_id", "public_id"),
+    ("author_name", "author_id"),
     ("type", "type_id"),
     ("author", "author_id"),
     ("and", "$and"),
@@ -80,7 +84,17 @@ pub async fn of_selection(
     let mut said = Said::default();
     said.conditions(filter.document());
     said.order(sort);
-    of_objects(services, caller, said, false).await
+    let mut texts = said.values.iter().flat_map(|(_, values)| values).filter_map(Bson::as_str);
+    let is_empty = texts.any(is_like_pattern) && finds_nothing(services, caller, filter).await?;
+    of_objects(services, caller, said, is_empty).await
+}
+
+/// Whether the caller sees no object that is as the filter says.
+async fn finds_nothing(services: &Services, caller: &Caller, filter: &Filter) -> Result<bool, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let question = FindQuery::new(types.scope(caller, filter.clone()), LOOKING.min(services.max_time)).limited(1);
+    // A question that is answered must not fail for its advice.
+    Ok(services.store.find(Objects::COLLECTION, &question).await.is_ok_and(|found| found.is_empty()))
 }
 
 /// The same about a pipeline on objects, up to the stage that makes other documents of them.
@@ -104,10 +118,13 @@ async fn of_objects(
 ) -> Result<Vec<String>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let seen = Seen { types: &types, group_id: caller.group_id };
-    let mut advice: Vec<String> =
-        said.values.iter().filter_map(|(place, value)| other_kind(place, value, seen.holds(place), is_empty)).collect();
+    let of_values = said.values.iter().filter_map(|(place, values)| {
+        let holds = seen.holds(place);
+        values.iter().find_map(|value| other_kind(place, value, holds, is_empty))
+    });
+    let mut advice: Vec<String> = of_values.collect();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
-    advice.extend(unknown.map(|name| format!("no type has a field {}", quoted(name))));
+    advice.extend(unknown.map(|name| format!("no type has a field {}{}", quoted(name), seen.nearest_field(name))));
     advice.extend(said.through.iter().filter_map(|name| seen.through(name)));
     advice.extend(said.constants.iter().filter_map(|text| seen.constant(text)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
@@ -116,7 +133,9 @@ async fn of_objects(
         if advice.len() >= MOST_SAID {
             break;
         }
-        if first == STORED {
+        if let Some(bare) = path.strip_prefix('+') {
+            advice.push(format!("an ascending order has no sign; write sort={}", plain(bare)));
+        } else if first == STORED {
             advice.extend(rest.and_then(|rest| seen.entries(rest)));
         } else if !object_input::members().contains(&first)
             && lookup.is_absent(first, |question| types.scope(caller, question)).await?
@@ -143,10 +162,11 @@ pub async fn of_list<R: Resource>(
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
     let said = Said::of(query, false);
-    let values = said.values.iter();
-    let mut advice: Vec<String> =
-        values.filter_map(|(place, value)| other_kind(place, value, of_member(place), is_empty)).collect();
-    advice.extend(said.values.iter().filter_map(|(place, value)| one_of(place, value, R::VALUES)));
+    let of_values = said.values.iter().filter_map(|(place, values)| {
+        let told = |value| other_kind(place, value, of_member(place), is_empty);
+        values.iter().find_map(told).or_else(|| values.iter().find_map(|value| one_of(place, value, R::VALUES)))
+    });
+    let mut advice: Vec<String> = of_values.collect();
     let mut lookup = Lookup::new(services, R::COLLECTION);
     for path in said.all_paths() {
         let first = path.split('.').next().unwrap_or(path);
@@ -157,7 +177,10 @@ pub async fn of_list<R: Resource>(
             let near = meant(first).filter(|meant| meant.starts_with('$') || R::MEMBERS.contains(meant));
             let instead = match near.or_else(|| suggest::nearest(first, R::MEMBERS)) {
                 Some(near) => format!("did you mean {near}?"),
-                None => format!("known are {}", R::MEMBERS.join(", ")),
+                None => {
+                    let known: Vec<&str> = R::MEMBERS.iter().copied().filter(|member| *member != "_id").collect();
+                    format!("known are {}", known.join(", "))
+                }
             };
             advice.push(format!("no {} has {}; {instead}", R::NAME, quoted(first)));
         }
@@ -239,8 +262,8 @@ struct Said {
     entries: BTreeSet<String>,
     /// Names of fields of whose values members are asked for.
     through: BTreeSet<String>,
-    /// The first text, or else the first number, that each place is compared with; a document as a whole.
-    values: Vec<(Place, Bson)>,
+    /// The texts and numbers that each place is compared with; a document as a whole.
+    values: Vec<(Place, Vec<Bson>)>,
     /// Texts that groups are made of as they stand.
     constants: Vec<String>,
     /// The members that stages made.
@@ -274,7 +297,7 @@ impl Said {
     /// The value that a member is compared with.
     fn value_of(&self, path: &str) -> Option<&Bson> {
         let is_it = |place: &Place| matches!(place, Place::Member(name) if name == path);
-        self.values.iter().find(|(place, _)| is_it(place)).map(|(_, value)| value)
+        self.values.iter().find(|(place, _)| is_it(place)).and_then(|(_, values)| values.first())
     }
 
     fn all_paths(&self) -> impl Iterator<Item = &str> {
@@ -289,6 +312,7 @@ impl Said {
                 }
                 (operator, _) if operator.starts_with('$') => {}
                 (STORED, value) => self.entry(value),
+                ("fields.name", Bson::String(name)) => drop(self.entries.insert(name.clone())),
                 (path, value) => {
                     self.paths.insert(path.to_owned());
                     self.value(|| Place::Member(path.to_owned()), value);
@@ -303,8 +327,16 @@ impl Said {
         if let Some(negated) = operators.get("$not") {
             self.entry(negated);
         }
-        let Ok(entry) = operators.get_document("$elemMatch") else { return };
+        let entry = match operators.get_document("$elemMatch") {
+            Ok(entry) => entry,
+            // A list equals no document, whatever its members are.
+            Err(_) if operators.keys().next().is_some_and(|name| !name.starts_with('$')) => operators,
+            Err(_) => return,
+        };
+        let members = entry.keys().filter(|member| !member.starts_with('$'));
+        self.further.extend(members.map(|member| format!("{STORED}.{member}")));
         let Ok(name) = entry.get_str("name") else { return };
+        self.entries.insert(name.to_owned());
         if let Some(value) = entry.get("value") {
             self.value(|| Place::Field(name.to_owned()), value);
         }
@@ -314,31 +346,33 @@ impl Said {
     }
 
     fn value(&mut self, place: impl FnOnce() -> Place, value: &Bson) {
-        let compared = match value {
+        let mut compared = Vec::new();
+        match value {
+            Bson::Document(operators) if operators.keys().next().is_some_and(|name| !name.starts_with('$')) => {
+                compared.push(value.clone());
+            }
             Bson::Document(operators) => {
-                let compared = operators.iter().filter(|(name, _)| COMPARISONS.contains(&name.as_str()));
-                let is_value = operators.keys().next().is_some_and(|name| !name.starts_with('$'));
-                if is_value { Some(value) } else { compared.map(|(_, operand)| operand).find_map(text_or_number) }
+                let operands = operators.iter().filter(|(name, _)| COMPARISONS.contains(&name.as_str()));
+                operands.for_each(|(_, operand)| texts_and_numbers(operand, &mut compared));
             }
             // It is equal to the whole array, or to an element that is such an array.
-            Bson::Array(_) => Some(&ARRAY),
-            value => text_or_number(value),
-        };
-        self.values.extend(compared.map(|value| (place(), value.clone())));
+            Bson::Array(_) => compared.push(Bson::Array(Vec::new())),
+            value => texts_and_numbers(value, &mut compared),
+        }
+        if !compared.is_empty() {
+            self.values.push((place(), compared));
+        }
     }
 }
 
-/// Stands for any array, none of which is kept.
-static ARRAY: Bson = Bson::Array(Vec::new());
-
-fn text_or_number(value: &Bson) -> Option<&Bson> {
-    match value {
-        Bson::String(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => Some(value),
-        Bson::Array(items) => {
-            let text = items.iter().find(|item| matches!(item, Bson::String(_)));
-            text.or_else(|| items.iter().find_map(text_or_number))
+/// Adds the first texts and numbers of an operand.
+fn texts_and_numbers(operand: &Bson, compared: &mut Vec<Bson>) {
+    match operand {
+        Bson::String(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) if compared.len() < MOST_VALUES => {
+            compared.push(operand.clone());
         }
-        _ => None,
+        Bson::Array(items) => items.iter().for_each(|item| texts_and_numbers(item, compared)),
+        _ => {}
     }
 }
 
@@ -363,6 +397,12 @@ impl Seen<'_> {
 
     fn has_field(&self, name: &str) -> bool {
         self.types_with(name).next().is_some()
+    }
+
+    /// `, did you mean hostname?` when a field has a name that is near.
+    fn nearest_field(&self, name: &str) -> String {
+        let known: Vec<&str> = self.types.field_names().filter(|known| self.has_field(known)).collect();
+        suggest::nearest(name, &known).map(|near| format!(", did you mean {}?", plain(near))).unwrap_or_default()
     }
 
     /// About a path through a field that refers to objects.

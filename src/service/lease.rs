@@ -97,7 +97,10 @@ impl<'a> Lease<'a> {
                     }
                     _ => {
                         if seen.is_none() {
-                            log::info!("another instance is {}; waiting for it", work.doing());
+                            log::info!(
+                                "an instance is {}, or was before it ended or lost the store; waiting for its lease",
+                                work.doing()
+                            );
                         }
                         seen = Some((RawDocument::to_owned(now), Instant::now()));
                         continue;

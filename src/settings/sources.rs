@@ -157,10 +157,14 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Mer
     let known: BTreeSet<String> = keys().into_iter().map(|key| key.name).collect();
     let mut values = BTreeMap::new();
     for layer in layers {
-        // What is empty sets a secret to none. Beside its file that is nothing: an image sets a variable, who runs it empties it.
-        let (nothing, entries): (Vec<_>, Vec<_>) = layer.entries.into_iter().partition(|(_, value, _)| is_empty(value));
-        let given: BTreeSet<String> = entries.iter().map(|(key, _, _)| key.clone()).collect();
-        for (key, value, origin) in nothing.into_iter().chain(entries) {
+        let given: BTreeSet<String> =
+            layer.entries.iter().filter(|(_, value, _)| !is_empty(value)).map(|(key, _, _)| key.clone()).collect();
+        let in_files: BTreeSet<&str> = given.iter().filter_map(|key| secret_of(key)).collect();
+        for (key, value, origin) in layer.entries {
+            // What is empty sets a secret to none. Beside its file that is nothing: an image sets a variable, who runs it empties it.
+            if is_empty(&value) && in_files.contains(key.as_str()) {
+                continue;
+            }
             if known.contains(&key) {
                 values.insert(key, Given { origin, value });
                 continue;

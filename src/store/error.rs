@@ -62,7 +62,7 @@ pub enum StoreError {
         what: String,
     },
     /// Stored data is damaged or has the wrong form.
-    #[error("stored data is damaged: {what}")]
+    #[error("stored data is damaged: {what}; look at it with inventory-service check --deep, or restore a backup")]
     Corrupt {
         /// What was found where.
         what: String,

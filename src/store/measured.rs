@@ -108,6 +108,10 @@ impl Store for Measured {
         self.inner.lacks()
     }
 
+    fn is_damaged(&self) -> bool {
+        self.inner.is_damaged()
+    }
+
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.timed("inspect", self.inner.inspect(collections, now)).await
     }

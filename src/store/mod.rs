@@ -151,6 +151,11 @@ pub trait Store: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether this process has met stored bytes that are not what was written. Stays so until the process ends.
+    fn is_damaged(&self) -> bool {
+        false
+    }
+
     /// Findings for an operator: missing indexes of these collections, clocks that disagree with `now`, free space on
     /// the disk. Changes nothing.
     ///

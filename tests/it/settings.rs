@@ -48,6 +48,15 @@ fn later_sources_win() {
 }
 
 #[test]
+fn the_later_of_two_flags_wins_also_where_it_is_empty() {
+    let flags = [("auth.signing_key", "0123456789abcdef0123456789abcdef"), ("auth.signing_key", "")];
+    let directory = TempDir::new().expect("a temporary directory");
+    assert_eq!(load(directory.path(), &[], &flags).expect("settings").auth.signing_key, None);
+    let told = refused(&[], &[("store.uri", "embedded:w"), ("store.uri", "")]);
+    assert!(told.contains("store.uri"), "{told}");
+}
+
+#[test]
 fn what_is_missing_is_not_the_fault_of_a_file_that_leaves_it_empty() {
     let directory = configured(&[("base.toml", "[server.tls]\ncertificate = \"\"\nkey = \"\"\n")]);
     let refusal = load(directory.path(), &[], &[("server.tls.certificate", "cert.pem")]);

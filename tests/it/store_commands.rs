@@ -1,5 +1,6 @@
 //! `inventory-service check --deep`, `check --repair` and `compact`, each as a process of its own.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -180,5 +181,115 @@ fn a_command_that_has_nothing_to_read_makes_no_store() {
         let output = command.args(arguments).current_dir(directory.path()).output().expect("the binary starts");
         assert_eq!(complaint(&output), format!("inventory-service: {told}"));
         assert!(!directory.path().join("data").exists(), "{arguments:?} made a store");
+    }
+}
+
+/// Opens the store, writes to it and closes it.
+async fn write_once_more(directory: &Path) {
+    let store = EmbeddedStore::open(&directory.join("data"), &Options::default()).expect("the store");
+    let document =
+        RawDocumentBuf::try_from(doc! { "_id": 0, "public_id": 100_000, "name": "late" }).expect("it is BSON");
+    let unit = Unit::of(Change::Insert { collection: collections::TYPES, document });
+    store.commit(unit).await.expect("the id is free");
+}
+
+/// What each command says that must not go on without the last writes.
+fn refusals(directory: &Path) -> Vec<(String, String)> {
+    let commands: [&[&str]; 8] = [
+        &["check"],
+        &["check", "--deep"],
+        &["check", "--repair"],
+        &["backup", "copy", "--force"],
+        &["compact"],
+        &["user", "list"],
+        &["export", "exported"],
+        &["history", "verify"],
+    ];
+    let run = |arguments: &&[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+        let done = command.args(*arguments).current_dir(directory).output().expect("the binary starts");
+        assert!(!done.status.success(), "{arguments:?} passed");
+        let told = [done.stdout, done.stderr].concat();
+        (arguments.join(" "), String::from_utf8_lossy(&told).into_owned())
+    };
+    commands.iter().map(run).collect()
+}
+
+#[tokio::test]
+async fn a_store_without_its_last_writes_is_refused_by_each_command_and_a_backup_sets_it_right() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let (file, note) = (directory.path().join("data/inventory.redb"), "data/inventory.redb.acknowledged");
+    said(directory.path(), &["demo", "--objects", "200"]);
+    said(directory.path(), &["backup", "copy"]);
+    let (older, kept) = (fs::read(&file).expect("the store"), fs::read(directory.path().join("copy")).expect("it"));
+    write_once_more(directory.path()).await;
+    for place in [None, Some(Vec::new()), Some(older)] {
+        let _ = fs::remove_file(&file);
+        if let Some(bytes) = &place {
+            fs::write(&file, bytes).expect("it can be written");
+        }
+        for (command, told) in refusals(directory.path()) {
+            assert!(told.contains(&format!("remove {note}")), "{command}: {told}");
+        }
+        if place.as_ref().is_none_or(Vec::is_empty) {
+            assert_eq!(fs::read(&file).ok(), place, "nothing is made in its place");
+        }
+        assert_eq!(fs::read(directory.path().join("copy")).expect("it is there"), kept, "the last backup is kept");
+    }
+    said(directory.path(), &["restore", "copy", "--force"]);
+    assert!(check(directory.path(), &["--deep"]).status.success());
+    assert!(check(directory.path(), &[]).status.success());
+}
+
+#[tokio::test]
+async fn an_older_copy_of_the_file_is_restored_like_a_backup() {
+    let directory = TempDir::new().expect("a temporary directory");
+    said(directory.path(), &["demo", "--objects", "200"]);
+    fs::copy(directory.path().join("data/inventory.redb"), directory.path().join("copy")).expect("it is there");
+    write_once_more(directory.path()).await;
+    said(directory.path(), &["restore", "copy", "--force"]);
+    assert!(check(directory.path(), &["--deep"]).status.success());
+}
+
+#[test]
+fn a_check_of_an_empty_file_makes_no_store() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let file = directory.path().join("data/inventory.redb");
+    fs::create_dir(directory.path().join("data")).expect("a directory");
+    fs::write(&file, "").expect("a file");
+    let found = check(directory.path(), &[]);
+    assert!(String::from_utf8_lossy(&found.stdout).contains("there is none yet"), "{found:?}");
+    assert!(complaint(&check(directory.path(), &["--deep"])).contains("there is no store in "));
+    assert_eq!(fs::read(&file).expect("it is there"), b"");
+}
+
+/// Changes each page of the data that holds this text.
+fn damage(directory: &Path, needle: &str) {
+    let file = directory.join("data/inventory.redb");
+    let mut bytes = fs::read(&file).expect("the store");
+    let is_there = |at: &usize| bytes[*at..].starts_with(needle.as_bytes());
+    let places: Vec<usize> = (0..bytes.len() - needle.len()).filter(is_there).collect();
+    assert!(!places.is_empty(), "{needle} is not there");
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    fs::write(&file, bytes).expect("it can be written");
+}
+
+#[test]
+fn a_check_that_meets_a_damaged_page_fails_and_shows_no_defect_of_the_program() {
+    let directory = TempDir::new().expect("a temporary directory");
+    said(directory.path(), &["demo", "--objects", "200"]);
+    // What says whether somebody can sign in.
+    damage(directory.path(), "$argon2id$");
+    for flags in [&[][..], &["--deep"]] {
+        let checked = check(directory.path(), flags);
+        assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+        let told = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert!(told.contains("check --deep") || flags == ["--deep"], "{told}");
+        assert!(told.contains("damaged"), "{told}");
+        for unwanted in ["panicked", "RUST_BACKTRACE", ".cargo"] {
+            assert!(!told.contains(unwanted), "{unwanted}: {told}");
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use bson::DateTime;
 
-use crate::app::{self, StartError};
+use crate::app::{self, Opened, StartError};
 use crate::clock::Clock;
-use crate::service::{credentials, migrations};
+use crate::service::{ErrorCode, credentials, migrations};
 use crate::settings::{Settings, SettingsError, StoreUri};
 use crate::store::embedded::{OpenError, has_store};
 use crate::store::inspection::Finding;
@@ -35,11 +35,20 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
             }
         }
     }
-    match app::open_store(&settings.store).await {
-        Ok(store) => {
+    match app::open(&settings.store).await {
+        Ok(Opened { store, file }) => {
             findings.push(Finding::good("store", format!("{} answers", app::without_password(&settings.store))));
             if let Err(error) = look_inside(&*store, settings, clock, &mut findings).await {
                 findings.push(Finding::wrong("store", error.in_full()));
+            }
+            if let Some(file) = file {
+                // Closing reads and writes pages too.
+                if let Err(error) = tokio::task::spawn_blocking(move || file.close()).await {
+                    findings.push(Finding::wrong("store", error.to_string()));
+                }
+            }
+            if store.is_damaged() {
+                findings.push(Finding::wrong("store", ErrorCode::StoreDamaged.meaning()));
             }
         }
         Err(StartError::Embedded(OpenError::InUse(_))) => findings.push(Finding::note(

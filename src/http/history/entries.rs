@@ -130,5 +130,8 @@ fn known(parameter: &str, path: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let hint = suggest::hint(path, &KNOWN);
-    Err(ApiError::parameter(parameter, format!("{path} is no member by which log entries are found{hint}")))
+    Err(ApiError::parameter(
+        parameter,
+        format!("{path} is no member by which log entries are found{hint}; those are {}", KNOWN.join(", ")),
+    ))
 }

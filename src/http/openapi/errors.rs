@@ -246,6 +246,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RequestTimeout => &[All],
         ErrorCode::IssuerUnavailable => &[Protected],
         ErrorCode::StoreIncomplete => &[Operations(&["ready"])],
+        ErrorCode::StoreDamaged => &[Operations(&["ready"])],
         ErrorCode::StoreNotMigrated => &[Operations(&["ready"])],
         ErrorCode::Busy => &[Protected],
         ErrorCode::ImportsBusy => &[IMPORTS],

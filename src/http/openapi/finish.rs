@@ -319,7 +319,8 @@ impl Facts {
 
     /// Whether it may say something about the question.
     fn advises(&self) -> bool {
-        self.explains() || self.filters || self.id == "aggregate_objects"
+        let others = ["aggregate_objects", "create_webhook", "update_webhook", "patch_webhook"];
+        self.explains() || self.filters || others.contains(&self.id.as_str())
     }
 
     fn can_answer(&self, code: ErrorCode) -> bool {
@@ -392,7 +393,7 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         if facts.is_queried {
             names.push("Accept-Query");
         }
-        if matches!(status.as_str(), "200" | "202") && facts.advises() {
+        if matches!(status.as_str(), "200" | "201" | "202") && facts.advises() {
             names.push("Inventory-Query-Hint");
         }
         if status == "200" && facts.explains() {

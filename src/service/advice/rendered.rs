@@ -24,9 +24,14 @@ pub(super) fn instead_of(path: &str, compared: Option<&Bson>) -> Option<String> 
 }
 
 /// How a type is found by its name.
-pub(super) fn type_found_by(member: &str, compared: Option<&Bson>) -> String {
+fn type_found_by(member: &str, compared: Option<&Bson>) -> String {
+    id_found_by("types", member, compared)
+}
+
+/// How an id is found by the name of what has it.
+pub(super) fn id_found_by(list: &str, member: &str, compared: Option<&Bson>) -> String {
     let name = compared.and_then(Bson::as_str).map_or_else(|| "...".to_owned(), plain);
-    format!("its value is found by GET /rest/types/?filter={{\"{member}\":\"{name}\"}}")
+    format!("its value is found by GET /rest/{list}/?filter={{\"{member}\":\"{name}\"}}")
 }
 
 /// About a path in the projection of rendered objects that none of them has.

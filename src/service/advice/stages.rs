@@ -74,6 +74,8 @@ impl Said {
         if self.made.is_empty() {
             self.values.append(&mut said.values);
             self.through.append(&mut said.through);
+            self.further.append(&mut said.further);
+            self.entries.append(&mut said.entries);
         }
         self.paths.append(&mut said.paths);
     }

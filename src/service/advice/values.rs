@@ -3,7 +3,7 @@
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime};
 
-use super::rendered::type_found_by;
+use super::rendered::id_found_by;
 use super::{LONGEST_QUOTED, Place, meant, plain};
 use crate::domain::object_fields::{ValueKind, parse_date};
 use crate::query::Filter;
@@ -12,14 +12,28 @@ use crate::suggest;
 /// The members that hold dates, in whatever resource.
 const DATES: [&str; 4] = ["creation_time", "last_edit_time", "registration_time", "time"];
 /// The members that hold numbers.
-const NUMBERS: [&str; 10] =
-    ["public_id", "type_id", "author_id", "editor_id", "user_id", "group_id", "parent", "types", "sequence", "number"];
+const NUMBERS: [&str; 11] = [
+    "public_id",
+    "type_id",
+    "author_id",
+    "editor_id",
+    "user_id",
+    "group_id",
+    "parent",
+    "types",
+    "sequence",
+    "number",
+    "views",
+];
+/// The members that hold texts.
+const TEXTS: [&str; 5] = ["name", "label", "description", "email", "user_name"];
 
 /// What the values of a member are, in whatever resource.
 pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
     match place {
         Place::Member(path) if DATES.contains(&path.as_str()) => Some(ValueKind::Date),
         Place::Member(path) if NUMBERS.contains(&path.as_str()) => Some(ValueKind::Number),
+        Place::Member(path) if TEXTS.contains(&path.as_str()) => Some(ValueKind::Text),
         Place::Member(path) if path == "active" => Some(ValueKind::Checkbox),
         _ => None,
     }
@@ -29,6 +43,9 @@ pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
 pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, is_empty: bool) -> Option<String> {
     let what = match place {
         Place::Member(path) if path == "_id" => return of_id(value),
+        Place::Member(path) if path == "rights.name" => {
+            return Some("rights are kept by their names alone; ask for rights".to_owned());
+        }
         Place::Member(path) => path.clone(),
         Place::Field(name) => format!("f.{}", plain(name)),
     };
@@ -39,7 +56,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
     }
     match (holds, value) {
         (Some(ValueKind::Date), Bson::String(text)) => {
-            let example = example_of(parse_date(text));
+            let example = example_of(parse_date(text).or_else(|| shown_date(text)));
             Some(format!("{what} holds dates, and a text is no date; write {{\"$date\": \"{example}\"}}"))
         }
         (Some(ValueKind::Date), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
@@ -49,8 +66,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
         (Some(ValueKind::Number | ValueKind::Reference), Bson::String(text)) => {
             let meant = match text.parse::<i64>() {
                 Ok(number) => format!("; write {number}"),
-                Err(_) if what == "type_id" => format!("; {}", type_found_by("name", Some(value))),
-                Err(_) => String::new(),
+                Err(_) => found_by(&what, holds, value).map(|found| format!("; {found}")).unwrap_or_default(),
             };
             Some(format!("{what} holds numbers, and a text is no number{meant}"))
         }
@@ -112,12 +128,42 @@ fn moment_of(value: &Bson) -> Option<DateTime> {
     Some(DateTime::from_millis(if number.abs() < SECONDS_UNTIL { number * 1000 } else { number }))
 }
 
+/// A time as answers show it: `2026-01-31 04:23:56.488000`.
+fn shown_date(text: &str) -> Option<DateTime> {
+    let time = chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").ok()?;
+    Some(DateTime::from_millis(time.and_utc().timestamp_millis()))
+}
+
+/// Where the id is found that belongs in the place of a name.
+fn found_by(what: &str, holds: Option<ValueKind>, value: &Bson) -> Option<String> {
+    let (list, member) = match what {
+        "type_id" | "types" => ("types", "name"),
+        "parent" => ("categories", "name"),
+        "group_id" => ("groups", "name"),
+        "author_id" | "editor_id" | "user_id" => ("users", "user_name"),
+        _ if holds == Some(ValueKind::Reference) => {
+            return Some("it holds the public_id of an object, which GET /rest/objects/ finds".to_owned());
+        }
+        _ => return None,
+    };
+    Some(id_found_by(list, member, Some(value)))
+}
+
+/// Whether a text looks like a pattern of another language.
+pub(super) fn is_like_pattern(text: &str) -> bool {
+    pattern_of(text).is_some()
+}
+
 /// The regular expression and its options that a text stands for in other languages: `/^web/i`, `web*`, `web%`.
 fn pattern_of(text: &str) -> Option<(String, &str)> {
     if let Some((pattern, options)) = text.strip_prefix('/').and_then(|rest| rest.rsplit_once('/')) {
         let is_pattern = pattern.contains(['^', '$', '.', '*', '+', '?', '[', '(', '|', '\\']);
         return (is_pattern && options.chars().all(|option| "imsx".contains(option)))
             .then(|| (pattern.to_owned(), options));
+    }
+    if text.starts_with('^') || text.contains(".*") {
+        let begin = if text.starts_with(['^', '.']) { "" } else { "^" };
+        return Some((format!("{begin}{}", text.strip_suffix(".*").unwrap_or(text)), ""));
     }
     let any = ['*', '%'];
     if !text.contains(any) || text.trim_matches(any).is_empty() {

@@ -68,12 +68,18 @@ pub async fn require_known<R: Resource>(
     moment: Moment,
 ) -> Result<(), ServiceError> {
     let changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
-    let Some(Past { state: PastState::Unknown, newest }) = changed.get(&id) else { return Ok(()) };
+    let Some(Past { state: state @ (PastState::Unknown | PastState::Absent), newest }) = changed.get(&id) else {
+        return Ok(());
+    };
     if R::COLLECTION == Objects::COLLECTION {
         let types = services.types.current(&*services.store, services.max_time).await?;
         if !newest.as_ref().is_some_and(|newest| types.shows(caller, newest)) {
             return Ok(());
         }
+    }
+    if let PastState::Absent = state {
+        let message = format!("{} {id} was not there then; its history says since when it is", R::NAME);
+        return Err(ServiceError::refused(R::NOT_FOUND, message));
     }
     let message = format!("another tool changed {} {id} since then; what it was before was not seen", R::NAME);
     Err(ServiceError::refused(ErrorCode::HistoryUnknown, message))

@@ -361,6 +361,10 @@ impl Store for Recorder {
         self.inner.lacks()
     }
 
+    fn is_damaged(&self) -> bool {
+        self.inner.is_damaged()
+    }
+
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
     }

@@ -7,6 +7,7 @@ use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
 use super::heads::of_this_service;
+use super::kept::kept;
 use crate::domain::document::{integer, text};
 use crate::history::entry::{Head, hash_of, previous};
 use crate::query::Sort;
@@ -26,6 +27,8 @@ pub struct Verified {
     pub broken: Vec<Broken>,
     /// How many more there are.
     pub left_out: u64,
+    /// Entries up to this sequence may have been removed as too old; 0 when none was.
+    pub pruned: i64,
     /// The SHA-256 over the newest entries of all resources, in the order of their names and ids.
     pub root: [u8; 32],
 }
@@ -72,6 +75,7 @@ pub async fn verify(store: &dyn Store, upto: Option<i64>) -> Result<Verified, St
     }
     chain.end(&mut root);
     verified.root = root.finalize().into();
+    verified.pruned = kept(store, MAX_TIME).await?.map_or(0, |(_, sequence)| sequence);
     Ok(verified)
 }
 

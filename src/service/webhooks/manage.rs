@@ -17,6 +17,7 @@ use crate::domain::schema::without_unknown;
 use crate::domain::webhook_input::{self, WEBHOOK};
 use crate::outgoing::Outcome;
 use crate::query::{Filter, Sort};
+use crate::service::advice;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -76,6 +77,17 @@ pub async fn create_webhook(services: &Services, caller: &Caller, body: &Documen
         }
     }
     Err(ServiceError::Contended("the webhooks".to_owned()))
+}
+
+/// What is to be said of the filter of a webhook: nobody looks at one that never sends.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn advice(services: &Services, caller: &Caller, webhook: &RawDocument) -> Result<Vec<String>, ServiceError> {
+    match Asked::read(services, caller, &resource::decode(webhook)?).await?.question.filter {
+        Some(filter) => advice::of_selection(services, caller, &filter, &Sort::default()).await,
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Replaces a webhook with the body. The caller becomes its author.

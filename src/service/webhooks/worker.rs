@@ -49,7 +49,16 @@ impl Known {
 
 /// Works until `stop` says so, in a [`LocalSet`](tokio::task::LocalSet). Then it waits for the attempts that are under way.
 pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
-    let mut revision = None;
+    let (mut revision, mut is_out) = (None, false);
+    // One line for an outage, however long it takes.
+    let mut failed = |error: Option<&StoreError>| {
+        if let Some(error) = error.filter(|_| !is_out) {
+            log::warn!("webhooks wait for the store: {}", error.in_full());
+        } else if error.is_none() && is_out {
+            log::info!("webhooks go on");
+        }
+        is_out = error.is_some();
+    };
     while !*stop.borrow() {
         let now = services.store.revision(WEBHOOKS);
         let mut is_needed = false;
@@ -58,15 +67,16 @@ pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
                 Ok(ids) => {
                     is_needed = !ids.is_empty();
                     revision = Some(now);
+                    if !is_needed {
+                        failed(None);
+                    }
                 }
-                Err(error) => log::warn!("webhooks cannot be read: {}", error.in_full()),
+                Err(error) => failed(Some(&error)),
             }
         }
         if is_needed {
             revision = None;
-            if let Err(error) = with_lease(&services, &mut stop).await {
-                log::warn!("webhooks: {}", error.in_full());
-            }
+            failed(with_lease(&services, &mut stop).await.as_ref().err());
         }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}

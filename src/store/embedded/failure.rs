@@ -1,13 +1,21 @@
 //! redb's errors, and its panics, as the store's errors.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::path::Path;
+use std::sync::Once;
+use std::thread;
 
 use redb::{StorageError, TableError};
 
 use crate::query::EvalError;
 use crate::store::StoreError;
+
+thread_local! {
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
 
 /// An error of reading or writing.
 pub(crate) fn of_storage(error: StorageError) -> StoreError {
@@ -69,7 +77,32 @@ pub(crate) fn lost(collection: &str, row: u64) -> StoreError {
 /// assertion can fail. The query or write that met it then gets an error, and the service goes on. Nothing stays half
 /// done: readers only read, and the writer aborts the transaction.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    /// Whether a panic of this thread becomes an error.
+    struct Caught(bool);
+    impl Drop for Caught {
+        fn drop(&mut self) {
+            IS_CAUGHT.set(self.0);
+        }
+    }
+    static SPEAKS_UP: Once = Once::new();
+    // The hook cannot be changed in the middle of a panic.
+    if !thread::panicking() {
+        SPEAKS_UP.call_once(|| {
+            let usual = panic::take_hook();
+            panic::set_hook(Box::new(move |panic| if IS_CAUGHT.get() { log_caught(panic) } else { usual(panic) }));
+        });
+    }
+    let _caught = Caught(IS_CAUGHT.replace(true));
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words(panic.as_ref()))
+}
+
+/// A line of the log, instead of the backtrace of a defect.
+fn log_caught(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(|place| {
+        let file = Path::new(place.file()).file_name().unwrap_or_default();
+        format!("{}:{}", file.display(), place.line())
+    });
+    log::error!("the store: {} in {}", words(panic.payload()), place.unwrap_or_default());
 }
 
 /// Like [`caught`], for work that has an error of its own.

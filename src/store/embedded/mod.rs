@@ -43,6 +43,7 @@ mod writer;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -375,6 +376,10 @@ impl Store for EmbeddedStore {
         self.snapshot().map(drop)
     }
 
+    fn is_damaged(&self) -> bool {
+        self.files.damage().load(Ordering::Relaxed)
+    }
+
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
     }
@@ -428,6 +433,7 @@ impl FileStore for EmbeddedStore {
     fn figures(&self) -> EmbeddedFigures {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.files.length(), self.files.taken_bytes());
-        EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length: self.writer.waiting() }
+        let (queue_length, is_damaged) = (self.writer.waiting(), self.is_damaged());
+        EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length, is_damaged }
     }
 }

@@ -399,10 +399,10 @@ impl Writer {
             // Together they have no room; each one may have it.
             Err(StoreError::NoRoom { .. }) if !has_all_room => self.commit_with_room(group.into_waiting(), undo),
             Err(StoreError::NoRoom { what }) => refuse(group.replies, || StoreError::NoRoom { what: what.clone() }),
-            Err(error @ StoreError::Corrupt { .. }) => {
+            Err(StoreError::Corrupt { what }) => {
                 // The storage works, and undamaged pages can still be read and written.
-                log::error!("a write met damaged pages, nothing was written: {error}");
-                refuse(group.replies, || StoreError::Corrupt { what: error.to_string() });
+                log::error!("a write met damaged pages, nothing was written: {what}");
+                refuse(group.replies, || StoreError::Corrupt { what: what.clone() });
             }
             Err(error) => {
                 self.fail(&error);

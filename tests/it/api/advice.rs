@@ -36,7 +36,7 @@ on_each_store! {
         }
         let other = "no object has \"farbe\\u{df}\"; fields are asked for as f.<name>";
         assert_eq!(hints_for(app, &json!({"farbeß": 1}), "public_id").await, [other]);
-        assert_eq!(hints_for(app, &json!({}), "fields.hostnam").await, ["no type has a field \"hostnam\""]);
+        assert_eq!(hints_for(app, &json!({}), "fields.hostnam").await, ["no type has a field \"hostnam\", did you mean hostname?"]);
         let entries = "fields have names and values; a field is asked for as f.hostname";
         assert_eq!(hints_for(app, &json!({"fields.hostname": "web-1"}), "public_id").await, [entries]);
     }
@@ -119,6 +119,8 @@ on_each_store! {
             ("ber*", "\"^ber\""),
             ("*.ber%", "\"\\\\.ber\""),
             ("b*r", "\"^b.*r$\""),
+            ("^ber", "\"^ber\""),
+            ("ber.*", "\"^ber\""),
         ] {
             assert_eq!(hints_for(app, &json!({"f.hostname": text}), "public_id").await, told("f.hostname", pattern), "{text}");
         }
@@ -130,6 +132,43 @@ on_each_store! {
         let rack = app.create_type("zone", &[("zone", "text")]).await;
         app.create_object(rack, &json!({"zone": "*.example.org"})).await;
         assert_eq!(hints_for(app, &json!({"f.zone": "*.example.org"}), "public_id").await, none, "it is found");
+    }
+
+    async fn the_names_in_entries_are_looked_at(app) {
+        a_rack(app).await;
+        let near = "no type has a field \"hostnam\", did you mean hostname?";
+        let entries = "fields have names and values; a field is asked for as f.hostname";
+        for (filter, told) in [
+            (json!({"fields": {"$elemMatch": {"name": "hostnam", "value": "x"}}}), near),
+            (json!({"fields.name": "hostnam"}), near),
+            (json!({"fields": {"$elemMatch": {"hostname": "x"}}}), entries),
+            (json!({"fields": {"hostname": "x"}}), entries),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+    }
+
+    async fn each_value_of_a_condition_is_looked_at(app) {
+        app.create_type("rack", &[("units", "number"), ("hostname", "text")]).await;
+        let told = "f.units holds numbers, and a text is no number; write 20";
+        assert_eq!(hints_for(app, &json!({"f.units": {"$gt": 5, "$lt": "20"}}), "public_id").await, [told]);
+        let told = hints_for(app, &json!({"f.hostname": {"$in": ["none", "zur*"]}}), "public_id").await;
+        assert_eq!(told, ["f.hostname is compared with this very text; for a pattern write {\"$regex\": \"^zur\"}"]);
+    }
+
+    async fn a_name_in_the_place_of_an_id_is_told_where_the_id_is_found(app) {
+        app.create_type("server", &[("rack", "ref")]).await;
+        for (path, filter, told) in [
+            ("/objects/", json!({"author_id": "admin"}), r#"author_id holds numbers, and a text is no number; its value is found by GET /rest/users/?filter={"user_name":"admin"}"#),
+            ("/objects/", json!({"f.rack": "R1"}), "f.rack holds numbers, and a text is no number; it holds the public_id of an object, which GET /rest/objects/ finds"),
+            ("/users/", json!({"group_id": "admin"}), r#"group_id holds numbers, and a text is no number; its value is found by GET /rest/groups/?filter={"name":"admin"}"#),
+            ("/users/", json!({"registration_time": {"$gt": "2026-01-31 15:17:19.432000"}}), r#"registration_time holds dates, and a text is no date; write {"$date": "2026-01-31T15:17:19.432Z"}"#),
+            ("/users/", json!({"email": 1}), r#"email holds texts, and a number is no text; write "1""#),
+            ("/groups/", json!({"rights.name": "base.*"}), "rights are kept by their names alone; ask for rights"),
+        ] {
+            assert_eq!(hints(&app.get_with(path, &[("filter", &filter.to_string())]).await), [told], "{path} {filter}");
+        }
+        assert_eq!(hints_for(app, &json!({}), "+f.rack").await, ["an ascending order has no sign; write sort=f.rack"]);
     }
 
     async fn other_lists_have_the_same_advice(app) {
@@ -269,6 +308,11 @@ on_each_store! {
             assert_eq!(hints(&app.get_with(path, &[("filter", filter), more]).await), [told], "{path} {more:?}");
         }
         assert_eq!(hints(&app.get_with("/export/objects", &[("type_id", "1"), ("sort", "hostname")]).await), [told]);
+        let pattern = "f.hostname is compared with this very text; for a pattern write {\"$regex\": \"^ber\"}";
+        for (path, more) in [("/export/objects", ("type_id", "1")), ("/changes/", ("resource", "objects"))] {
+            let parameters = [("filter", r#"{"f.hostname":"ber*"}"#), more];
+            assert_eq!(hints(&app.get_with(path, &parameters).await), [pattern], "{path}");
+        }
         let path = |count: u8| format!("/objects/?filter=%7B%22hostname%22%3A%22web-1%22%7D&expected_count={count}");
         assert_eq!(hints(&app.delete(&path(0)).await), [told]);
         for refused in [app.delete(&path(1)).await, app.patch(&path(1), &json!({"active": false})).await] {

@@ -48,7 +48,8 @@ on_each_store! {
             ("/users/", "user_name", "admin", r#"filter={"user_name":"admin"}"#),
         ] {
             let told = refusal(app, path, name, value).await;
-            assert!(told.ends_with(&format!("; did you mean {meant}?")), "{path} {name}: {told}");
+            let words = if meant.contains("f.") { format!("; a field of that name is asked for by {meant}") } else { format!("; did you mean {meant}?") };
+            assert!(told.ends_with(&words), "{path} {name}: {told}");
         }
         assert!(refusal(app, "/objects/", "hostname", &"x".repeat(900)).await.len() < 300);
         assert!(refusal(app, "/objects/", "sortt", "x").await.ends_with("did you mean sort?"));

@@ -69,7 +69,7 @@ on_each_store! {
             assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": name}})).await.status, 202);
         }
         let sound = verify(&*app.store, None).await.expect("a check");
-        assert_eq!((sound.broken.len(), sound.entries, sound.resources), (0, 5, 2));
+        assert_eq!((sound.broken.len(), sound.entries, sound.resources, sound.pruned), (0, 5, 2, 0));
         let mut entries = stored(app, LOGS, Filter::equals("resource", "objects")).await;
         entries.sort_by_key(|entry| entry.get_i32("number").expect("a number"));
         let mut forged = entries[1].clone();
@@ -117,6 +117,7 @@ on_each_store! {
         app.get(&format!("/changes/?since={}", last - 1)).await.error(410, "history_gone");
         let check = verify(&*app.store, None).await.expect("a check");
         assert!(check.broken.is_empty(), "{:?}", check.broken);
+        assert_eq!(check.pruned, last, "a root from before cannot be compared");
         // The next change goes on.
         assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "e"}})).await.status, 202);
         assert!(verify(&*app.store, None).await.expect("a check").broken.is_empty());

@@ -19,6 +19,15 @@ fn timeless(mut view: Value) -> Value {
 }
 
 on_each_store! {
+    async fn a_moment_before_an_object_was_made_says_so(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let before = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let error = app.get(&format!("/objects/{id}/native?at={before}")).await.error(404, "object_not_found");
+        let told = error["message"].as_str().expect("a message");
+        assert!(told.starts_with(&format!("object {id} was not there then")), "{told}");
+    }
+
     async fn at_each_moment_reads_and_lists_are_what_they_were_then(app) {
         let kind = app.create_type("server", &[("hostname", "text"), ("units", "number"), ("rack", "ref")]).await;
         let rack = app.create_object(kind, &json!({"hostname": "rack", "units": 40})).await;

@@ -183,6 +183,7 @@ fn a_table_without_ids_is_imported_once_unless_it_is_said_again() {
         (format!("objects: {count} created, 0 updated, 0 unchanged\n").as_str(), 300 + count)
     );
     let (said, objects) = import(&[]);
+    assert!(said.starts_with("this file was imported at "), "{said}");
     assert!(said.contains("nothing was written now; say --again"), "{said}");
     assert_eq!(objects, 300 + count);
     assert_eq!(import(&["--again"]).1, 300 + 2 * count);

@@ -55,6 +55,23 @@ on_each_store! {
         assert_eq!(app.get("/webhooks/?filter={\"secret\":{\"$exists\":true}}").await.json()["total"], 0);
     }
 
+    async fn a_filter_that_finds_nothing_as_it_stands_is_told(app) {
+        app.create_type("server", &[("hostname", "text")]).await;
+        let hook = |filter: &str| json!({"name": "a", "url": "https://hooks.example.org/", "resources": ["objects"], "filter": filter, "active": false});
+        let told = "no object has \"hostname\"; a field is asked for as f.hostname";
+        let wrong = hook(r#"{"hostname": "x"}"#);
+        for answer in [
+            app.post("/webhooks/", &wrong).await,
+            app.put("/webhooks/1", &wrong).await,
+            app.patch("/webhooks/1", &json!({"view": "ids"})).await,
+        ] {
+            assert!(answer.status.is_success(), "{}", answer.text);
+            assert_eq!(answer.header("inventory-query-hint"), told);
+        }
+        let right = app.put("/webhooks/1", &hook(r#"{"f.hostname": "x"}"#)).await;
+        assert!(!right.headers.contains_key("inventory-query-hint"), "{right:?}");
+    }
+
     async fn a_repeated_creation_makes_one_webhook(app) {
         let post = async || send(app.request(Method::POST, "/webhooks/").header("Idempotency-Key", "one").json(&body())).await;
         assert_eq!(post().await.status, 201);
@@ -70,6 +87,7 @@ on_each_store! {
         assert!(answer.text.contains("did you mean active?"), "{}", answer.text);
         for (members, place) in [
             (json!({"url": "http://10.0.0.1/"}), "/url"),
+            (json!({"resources": []}), "/resources"),
             (json!({"url": "https://[::1]/"}), "/url"),
             (json!({"url": "https://169.254.169.254/"}), "/url"),
             (json!({"filter": "{}"}), "/filter"),

@@ -5,7 +5,8 @@
 //! damaged it since. Going back would then silently lose it. This file tells the two cases apart. It is never synced.
 //! It is written after its commit is on disk, so it may be behind, but never ahead.
 //!
-//! It names the file that it belongs to. Beside a restored backup, or any other file, it has no effect.
+//! It names the file that it belongs to. Beside a restored backup, or any other file, it has no effect. Where there is no file at
+//! all, or an empty one, it says that one was lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,26 +62,37 @@ pub(crate) fn bytes_of(identity: Identity, commit: u64) -> [u8; BYTES] {
     bytes
 }
 
-/// The number of the last acknowledged commit of the file with this identity, if it is known.
+/// The number of the last acknowledged commit of the file with this identity; 0 if it is not known.
 pub(crate) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> u64 {
-    let read = || -> Option<u64> {
-        if identity == 0 {
-            return read_format_1(storage, file);
-        }
-        if storage.len(file).ok()?? < BYTES as u64 {
-            return None;
-        }
-        let mut bytes = [0; BYTES];
-        storage.open(file).ok()?.read(0, &mut bytes).ok()?;
-        let commit = u64::from_le_bytes(bytes[IDENTITY..BYTES - 8].try_into().ok()?);
-        (bytes == bytes_of(identity, commit)).then_some(commit)
+    let noted = if identity == 0 {
+        read_format_1(storage, file)
+    } else {
+        read_noted(storage, file).and_then(|(own, commit)| (own == identity).then_some(commit))
     };
-    read().unwrap_or_default()
+    noted.unwrap_or_default()
+}
+
+/// The number of the last acknowledged commit of whatever file it belongs to; 0 if none is known.
+pub(crate) fn of_any_file(storage: &Arc<dyn Storage>, file: &Path) -> u64 {
+    let noted = read_noted(storage, file).map(|(_, commit)| commit).or_else(|| read_format_1(storage, file));
+    noted.unwrap_or_default()
+}
+
+fn read_noted(storage: &Arc<dyn Storage>, file: &Path) -> Option<(Identity, u64)> {
+    if storage.len(file).ok()?? < BYTES as u64 {
+        return None;
+    }
+    let mut bytes = [0; BYTES];
+    storage.open(file).ok()?.read(0, &mut bytes).ok()?;
+    let identity = Identity::from_le_bytes(bytes[..IDENTITY].try_into().ok()?);
+    let commit = u64::from_le_bytes(bytes[IDENTITY..BYTES - 8].try_into().ok()?);
+    (bytes == bytes_of(identity, commit)).then_some((identity, commit))
 }
 
 /// The form that builds of format 1 wrote: the number, and the number with all bits inverted.
 fn read_format_1(storage: &Arc<dyn Storage>, file: &Path) -> Option<u64> {
     let mut bytes = [0; 16];
+    storage.len(file).ok()??;
     storage.open(file).ok()?.read(0, &mut bytes).ok()?;
     let commit = u64::from_le_bytes(bytes[..8].try_into().ok()?);
     (bytes[8..] == (!commit).to_le_bytes()).then_some(commit)

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use redb::StorageBackend;
 
@@ -30,6 +31,8 @@ pub(crate) struct StoreFiles {
     storage: Arc<dyn Storage>,
     options: Options,
     access: Access,
+    /// Whether this process has met a damaged page, however often it has opened the file.
+    damage: Arc<AtomicBool>,
 }
 
 impl StoreFiles {
@@ -50,7 +53,7 @@ impl StoreFiles {
     pub(crate) fn on(storage: Arc<dyn Storage>, directory: &Path, options: &Options) -> Result<Self, OpenError> {
         let paths = StorePaths::of(directory);
         match storage.make_directory(directory) {
-            Ok(()) => Ok(Self { paths, storage, options: *options, access: Access::ReadWrite }),
+            Ok(()) => Ok(Self { paths, storage, options: *options, access: Access::ReadWrite, damage: Arc::default() }),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 Err(OpenError::NotADirectory(directory.to_owned()))
             }
@@ -81,6 +84,11 @@ impl StoreFiles {
     /// How the store is opened.
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Set when a damaged page is met.
+    pub(crate) fn damage(&self) -> &Arc<AtomicBool> {
+        &self.damage
     }
 
     /// How this process uses the file.

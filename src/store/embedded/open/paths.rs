@@ -9,17 +9,19 @@ use crate::store::embedded::file::names::{ACKNOWLEDGED, FILE, NEW_FILE, UNSYNCED
 pub(crate) struct StorePaths {
     directory: PathBuf,
     file: PathBuf,
+    acknowledged: PathBuf,
 }
 
 impl StorePaths {
     /// Those of the store in a directory.
     pub(super) fn of(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), file: directory.join(FILE) }
+        Self { directory: directory.to_owned(), file: directory.join(FILE), acknowledged: directory.join(ACKNOWLEDGED) }
     }
 
-    /// The same, with the file that is to replace the store's in its place.
+    /// The same, with the file that is to replace the store's in its place. The watermark is about the store's, so this one has none.
     pub(super) fn replacement(&self) -> Self {
-        Self { directory: self.directory.clone(), file: self.new_file() }
+        let acknowledged = self.directory.join(format!("{NEW_FILE}.acknowledged"));
+        Self { directory: self.directory.clone(), file: self.new_file(), acknowledged }
     }
 
     /// The directory of the store.
@@ -38,8 +40,8 @@ impl StorePaths {
     }
 
     /// The file with the number of the last acknowledged commit.
-    pub(super) fn acknowledged(&self) -> PathBuf {
-        self.directory.join(ACKNOWLEDGED)
+    pub(super) fn acknowledged(&self) -> &Path {
+        &self.acknowledged
     }
 
     /// A second name for a damaged file.

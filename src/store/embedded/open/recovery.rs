@@ -3,7 +3,6 @@
 //! A log of pages holds commits that its tables do not have yet, as records. redb recovers the tables. Then [`bring_up_to_date`]
 //! upgrades an older format and replays the records. redb's own file, as a backup is, has tables alone.
 
-use std::io;
 use std::sync::Arc;
 
 use redb::{Database, StorageBackend};
@@ -16,15 +15,12 @@ use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::open::engine::{self, Engine, Torn};
 use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::format;
+use crate::store::embedded::open::presence;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::open::watermark;
 use crate::store::embedded::write::batch::BatchLimits;
 use crate::store::embedded::write::replay::{self, Records};
 use crate::store::embedded::write::room::Room;
-
-/// Where redb's files have their flags, and the flag of a file that was not closed.
-const FLAGS: u64 = 9;
-const WAS_NOT_CLOSED: u8 = 2;
 
 /// What is at the path of a store's file.
 pub(super) enum Finding {
@@ -53,12 +49,13 @@ pub(super) fn find(files: &StoreFiles) -> Result<Finding, OpenError> {
         return Ok(Finding::Nothing);
     }
     let Opened::Log(log) = files.open_to_write()? else { return Ok(Finding::EngineFile) };
+    log.report_damage_to(files.damage());
     let options = files.options();
     // redb writes pages before a commit when they take half of its cache.
     log.set_bounds(options.cache_bytes / 2, options.quick_repair_from_bytes);
     let database = engine::builder(files, Torn::Refuse).create_with_backend(log.clone());
     let database = database.map_err(|error| files.paths().database_error(error))?;
-    Ok(Finding::Log(read_tables(files, database, Some(&log), !log.was_closed())?, log))
+    Ok(Finding::Log(read_tables(files, database, Some(&log))?, log))
 }
 
 /// Opens the database in an overlay: the file stays as it is, whatever is done to the database.
@@ -66,14 +63,15 @@ pub(crate) fn open_overlay(files: &StoreFiles) -> Result<Unreplayed, OpenError> 
     let paths = files.paths();
     paths.guarded(|| {
         if files.is_missing()? {
+            presence::check_nothing(files.storage(), paths)?;
             return Err(OpenError::NoStore(paths.directory().to_owned()));
         }
-        let (file, log, was_killed): (Box<dyn StorageBackend>, _, _) = match files.open_to_read()? {
-            Opened::Log(log) => (Box::new(log.clone()), Some(log.clone()), !log.was_closed()),
-            Opened::Plain(file) => {
-                let was_killed = was_not_closed(files, &*file)?;
-                (file, None, was_killed)
+        let (file, log): (Box<dyn StorageBackend>, _) = match files.open_to_read()? {
+            Opened::Log(log) => {
+                log.report_damage_to(files.damage());
+                (Box::new(log.clone()), Some(log))
             }
+            Opened::Plain(file) => (file, None),
         };
         // In a log a commit is there as a whole or not at all, and a torn one is damage. In redb's own file either nobody was told
         // of it, or the watermark refuses it.
@@ -82,33 +80,17 @@ pub(crate) fn open_overlay(files: &StoreFiles) -> Result<Unreplayed, OpenError> 
         let overlay = Overlay::new(file, move || storage.scratch(&directory)).map_err(|error| paths.io_error(error))?;
         let database = engine::builder(files, torn).create_with_backend(overlay);
         let database = database.map_err(|error| paths.database_error(error))?;
-        read_tables(files, database, log.as_ref(), was_killed)
+        read_tables(files, database, log.as_ref())
     })
 }
 
-fn was_not_closed(files: &StoreFiles, file: &dyn StorageBackend) -> Result<bool, OpenError> {
-    let mut flags = [0];
-    file.read(FLAGS, &mut flags).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => files.paths().unknown_format(),
-        _ => files.paths().io_error(error),
-    })?;
-    Ok(flags[0] & WAS_NOT_CLOSED != 0)
-}
-
-/// Reads the catalog of a database and the records of its log. After a kill the last acknowledged commit must be among them.
-fn read_tables(
-    files: &StoreFiles,
-    database: Database,
-    log: Option<&Pages>,
-    was_killed: bool,
-) -> Result<Unreplayed, OpenError> {
+/// Reads the catalog of a database and the records of its log. The last acknowledged commit must be among them.
+fn read_tables(files: &StoreFiles, database: Database, log: Option<&Pages>) -> Result<Unreplayed, OpenError> {
     let database = Engine::from(database);
     let (catalog, _) = format::read_catalog(&database, files.paths())?;
     let records = log.map_or(Ok(Vec::new()), |log| log.records_after(catalog.commit));
     let records = records.map_err(|error| files.paths().engine_error(error.into()))?;
-    if was_killed {
-        watermark::check(files, &catalog, records.last().map_or(catalog.commit, |(number, _)| *number))?;
-    }
+    watermark::check(files, &catalog, records.last().map_or(catalog.commit, |(number, _)| *number))?;
     Ok(Unreplayed { database, catalog, records, has_page_checksums: log.is_some() })
 }
 

@@ -24,6 +24,18 @@ pub enum OpenError {
     /// There was a store when this process opened it.
     #[error("{} is gone: somebody removed it, or its file system is not mounted any more; put it back, nothing is made in its place", .0.display())]
     Gone(PathBuf),
+    /// There was a store, and writes to it were acknowledged.
+    #[error(
+        "{} is gone or empty, and {} says that it held data: put the file back, or restore a backup with inventory-service \
+         restore (to begin anew without that data, remove {})",
+        path.display(), watermark.display(), watermark.display()
+    )]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// The file beside it with the number of the last acknowledged commit.
+        watermark: PathBuf,
+    },
     /// Whether there is a store cannot be seen.
     #[error("{} cannot be read: {source}; give the user of this service the right to read and search it", path.display())]
     NotReadable {
@@ -161,6 +173,8 @@ impl StorePaths {
             // The file ends before its pages do.
             redb::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(&error),
             redb::Error::Io(error) => self.io_error(error),
+            // redb's words are for those who know its file.
+            redb::Error::Corrupted(what) => self.damaged(&format!("its tables do not add up ({what})")),
             other => self.damaged(&other),
         }
     }

@@ -65,7 +65,7 @@ pub(crate) fn rewrite(files: &StoreFiles) -> Result<(), OpenError> {
 pub(crate) fn install(files: &StoreFiles, new: &StoreFiles) -> Result<(), OpenError> {
     let (storage, paths) = (files.storage(), files.paths());
     let io_error = |error| paths.io_error(error);
-    storage.remove(&paths.acknowledged()).map_err(io_error)?;
+    storage.remove(paths.acknowledged()).map_err(io_error)?;
     storage.replace(paths.file(), new.paths().file()).map_err(io_error)
 }
 

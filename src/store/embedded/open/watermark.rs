@@ -12,11 +12,13 @@ use crate::store::embedded::open::refusal::OpenError;
 /// [`OpenError::Damaged`] then.
 pub(super) fn check(files: &StoreFiles, catalog: &Catalog, last: u64) -> Result<(), OpenError> {
     let watermark = files.paths().acknowledged();
-    if acknowledged::read(files.storage(), &watermark, catalog.identity) <= last {
+    let acknowledged = acknowledged::read(files.storage(), watermark, catalog.identity);
+    if acknowledged <= last {
         return Ok(());
     }
     Err(files.paths().damaged(&format!(
-        "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
+        "write {acknowledged} was acknowledged, and the last one that it holds is {last}: it is an older copy, or its end \
+         is not whole any more (to go on without the writes between, remove {})",
         watermark.display()
     )))
 }
@@ -26,8 +28,8 @@ pub(crate) fn open(files: &StoreFiles, catalog: &Catalog) -> Acknowledged {
     if files.access() == Access::Overlay {
         return Acknowledged::nowhere();
     }
-    let mut watermark = Acknowledged::open(files.storage(), &files.paths().acknowledged(), catalog.identity);
-    // It may speak of an earlier file in this place, or of commits that a restored copy does not have.
+    let mut watermark = Acknowledged::open(files.storage(), files.paths().acknowledged(), catalog.identity);
+    // It may speak of an earlier file in this place.
     watermark.note(catalog.commit);
     watermark
 }

@@ -10,8 +10,11 @@ use super::{Random, directory, options, start, store_files};
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::acknowledged;
+use crate::store::embedded::file::names::{ACKNOWLEDGED, FILE};
+use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::upkeep::{repair, space};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
@@ -67,12 +70,54 @@ async fn opening_a_file_begins_its_note_anew() {
     let memory = Memory::of(Files::new());
     drop(start(&memory, &options()));
     let Unreplayed { catalog, .. } = recovery::open_overlay(&store_files(&memory)).expect("it is sound");
-    // As after putting an older copy of the same file in its place.
-    let memory = with_note(&memory.contents(), catalog.identity);
+    // As after putting another file in its place.
+    let memory = with_note(&memory.contents(), catalog.identity ^ 1);
     let store = start(&memory, &options());
     let note = &memory.contents()[&directory().join("inventory.redb.acknowledged")];
     assert_eq!(*note, acknowledged::bytes_of(catalog.identity, catalog.commit));
     drop(store);
+}
+
+/// What a closed store left, with some commits, and with more of them.
+async fn older_and_newer() -> (Files, Files) {
+    let memory = Memory::recording();
+    let run = async |seed| {
+        let store = Arc::new(start(&memory, &options()));
+        store.prepare(COLLECTIONS).await.expect("it can be prepared");
+        workload::run(&store, &memory, 10, seed).await;
+    };
+    run(3).await;
+    let older = memory.contents();
+    run(4).await;
+    (older, memory.contents())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_gone_empty_or_older_than_its_note_is_refused_and_nothing_is_made_in_its_place() {
+    let (older, newer) = older_and_newer().await;
+    let (file, note) = (directory().join(FILE), directory().join(ACKNOWLEDGED));
+    let places = [None, Some(Vec::new()), Some(older[&file].clone())];
+    for (number, place) in places.into_iter().enumerate() {
+        let mut files = Files::from([(note.clone(), newer[&note].clone())]);
+        files.extend(place.map(|bytes| (file.clone(), bytes)));
+        let memory = Memory::of(files.clone());
+        let opened = EmbeddedStore::start(store_files(&memory), &options()).map(drop);
+        let read = recovery::open_overlay(&store_files(&memory)).map(drop);
+        let compacted = space::compact(&store_files(&memory)).map(drop);
+        for refused in [opened, read, compacted] {
+            let told = refused.expect_err("a file without its last writes").to_string();
+            assert!(told.contains(&format!("remove {}", note.display())), "{number}: {told}");
+            assert!(told.contains("restore"), "{number}: {told}");
+        }
+        let sound = repair::check_at(&store_files(&memory)).is_ok_and(|findings| findings.is_sound());
+        assert!(!sound, "{number}: a check passed");
+        let left = memory.contents();
+        assert_eq!(left[&note], files[&note], "{number}: the note was changed");
+        assert_eq!(left.contains_key(&file), files.contains_key(&file), "{number}: a store was made");
+        // The remedy that the message names.
+        memory.remove(&note).expect("it is there");
+        drop(start(&memory, &options()));
+    }
 }
 
 #[tokio::test]
@@ -81,6 +126,6 @@ async fn each_file_has_an_identity_of_its_own() {
     drop(start(&memory, &options()));
     let identity = || recovery::open_overlay(&store_files(&memory)).expect("it is sound").catalog.identity;
     let first = identity();
-    crate::store::embedded::upkeep::space::compact(&store_files(&memory)).expect("it is sound");
+    space::compact(&store_files(&memory)).expect("it is sound");
     assert_ne!(identity(), first);
 }

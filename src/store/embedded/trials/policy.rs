@@ -81,8 +81,10 @@ fn assert_corrupt<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
 async fn damage_refuses_what_meets_it_and_nothing_else() {
     let memory = Memory::of(damaged().await);
     let store = start(&memory, &options());
+    assert!(!store.is_damaged(), "nobody has met it");
     for _ in 0..2 {
         assert_corrupt(read_one(&store, DAMAGED).await);
+        assert!(store.is_damaged(), "it is remembered");
         assert_corrupt(read(&store, Filter::equals("version", 0)).await);
         assert_eq!(read_one(&store, 5).await.expect("it is sound"), 1);
         assert_corrupt(store.commit(replacement(DAMAGED)).await);

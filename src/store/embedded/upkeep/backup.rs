@@ -82,7 +82,7 @@ fn room_for_another(files: &StoreFiles) -> Result<(), StoreError> {
     let free = statvfs(directory).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
     if free < taken.saturating_add(taken / 8) {
         let place = directory.display();
-        return Err(failure::unavailable(&format!("a copy needs {taken} bytes in {place}, and {free} are free")));
+        return Err(StoreError::NoRoom { what: format!("a copy of {taken} bytes in {place}, where {free} are free") });
     }
     Ok(())
 }

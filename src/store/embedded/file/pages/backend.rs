@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redb::{BackendError, StorageBackend};
 use rustix::io::Errno;
 
-use super::layout::{LAYOUT, MapCheck, Point, Run, SEGMENT, SLOT, Superblock, offset};
+use super::layout::{LAYOUT, MapCheck, Point, Run, SEGMENT, SLOT, Superblock};
 use super::log::{Log, MOST_STAGED, damaged, page_of};
 use super::log_writer::{PageBatch, Phase};
 use super::recovery::{End, Recovered, recover};
@@ -115,7 +115,7 @@ impl StorageBackend for Pages {
             is_sound
         };
         if !is_sound {
-            log::error!("page {first} of the store is damaged, at {} of the file", offset(shared.place(first).slot));
+            self.report_damage(first, shared.place(first).slot);
             if first == 0 {
                 // What redb knows of the whole file.
                 return Err(damaged(first));

@@ -68,7 +68,8 @@ impl Log {
                 }
                 let own = &bytes[(slot - first) as usize * SLOT..][..SLOT];
                 if read.is_err() || !place.is_of(*page, own) {
-                    log::error!("page {page} of the store is damaged; it stays where it is, at {}", offset(*slot));
+                    // It stays where it is.
+                    self.report_damage(*page, *slot);
                     writer.segments.keep(segment);
                     return Ok(());
                 }

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::StorageBackend;
 
 use super::ahead::{self, Version};
-use super::layout::{MOST_PAGES, Place, SLOT};
+use super::layout::{MOST_PAGES, Place, SLOT, offset};
 use super::log_writer::{LogWriter, PageBatch, Phase};
 use super::promises::Promises;
 use super::recovery::{Recovered, resize};
@@ -23,8 +24,8 @@ pub(super) const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 }
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(super) file: Box<dyn StorageBackend>,
-    /// See [`Log::was_closed`].
-    was_closed: bool,
+    /// Set when a page was met that is not what was written.
+    damage: OnceLock<Arc<AtomicBool>>,
     shared: RwLock<Shared>,
     writer: Mutex<LogWriter>,
 }
@@ -45,7 +46,6 @@ pub(super) struct Shared {
 impl Log {
     /// As recovery has found it.
     pub(super) fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
-        let was_closed = log.superblock.is_closed && log.slots == 0;
         let maps = [log.superblock.map, log.superblock.spare];
         let writer = LogWriter {
             phase: Phase::Opened,
@@ -64,7 +64,21 @@ impl Log {
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, version: Version::new(), staged: BTreeMap::new() };
-        Self { file, was_closed, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        Self { file, damage: OnceLock::new(), shared: RwLock::new(shared), writer: Mutex::new(writer) }
+    }
+
+    /// Has this set when a page is met that is not what was written.
+    pub(crate) fn report_damage_to(&self, damage: &Arc<AtomicBool>) {
+        // A log is asked once, when it is opened.
+        let _ = self.damage.set(Arc::clone(damage));
+    }
+
+    /// Says that a page is not what was written.
+    pub(super) fn report_damage(&self, page: u32, slot: u32) {
+        log::error!("page {page} of the store is damaged, at {} of the file", offset(slot));
+        if let Some(damage) = self.damage.get() {
+            damage.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Locks what readers need, to read it.
@@ -136,12 +150,6 @@ impl Log {
     /// How many pages are live.
     pub(crate) fn count(&self) -> u64 {
         self.writer().segments.live()
-    }
-
-    /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be
-    /// missing where the file is damaged, and nothing here can tell.
-    pub(crate) fn was_closed(&self) -> bool {
-        self.was_closed
     }
 }
 
