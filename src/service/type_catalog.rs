@@ -55,6 +55,7 @@ pub struct TypeEntry {
 
 impl TypeCatalog {
     /// A catalog for another moment of the same store.
+    #[must_use]
     pub fn beside(&self) -> Self {
         Self { other: self.current.load_full(), ..Self::default() }
     }
