@@ -17,8 +17,9 @@ impl Reader {
             request = request.header("Last-Event-ID", last);
         }
         let response = request.send().await.ok()?;
-        if response.status() != 200 {
-            panic!("{}: {}", response.status(), response.text().await.unwrap_or_default());
+        match response.status().as_u16() {
+            200 => {}
+            status => panic!("{status}: {}", response.text().await.unwrap_or_default()),
         }
         let mut reader = Self::of(response);
         // The first part says from where it goes on.
