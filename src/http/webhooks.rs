@@ -93,7 +93,7 @@ pub(super) async fn create_webhook(
     let secret = json!({"secret": created.secret.expose()});
     let place = (StatusCode::CREATED, path.as_str());
     let inserted = envelope::inserted_at::<Webhooks>(&state, &request, place, &id, &created.stored, &secret)?;
-    let advice = service::advice(&state.services, &caller.0, &created.stored).await?;
+    let advice = service::advice(&state.services, &caller.0, &created.stored).await;
     Ok(envelope::advised(envelope::secret(inserted), &advice))
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn update_webhook(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::update_webhook(&state.services, &caller.0, (id.0, &condition.0), &body.0).await?;
-    let advice = service::advice(&state.services, &caller.0, &updated).await?;
+    let advice = service::advice(&state.services, &caller.0, &updated).await;
     let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
     Ok(envelope::advised(response, &advice))
 }
@@ -133,7 +133,7 @@ pub(super) async fn patch_webhook(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::patch_webhook(&state.services, &caller.0, (id.0, &condition.0), &patch.0).await?;
-    let advice = service::advice(&state.services, &caller.0, &updated).await?;
+    let advice = service::advice(&state.services, &caller.0, &updated).await;
     let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
     Ok(envelope::advised(response, &advice))
 }

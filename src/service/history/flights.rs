@@ -49,12 +49,19 @@ impl Flights {
     }
 
     /// No unit of this process will store this sequence or a smaller one; nothing where none was taken yet.
+    ///
+    /// It is none that was taken in vain: the next process may take that one again.
     pub(super) fn horizon(&self) -> Option<i64> {
         let state = self.locked();
-        match state.under_way.first() {
-            Some(first) => Some(first - 1),
-            None => (state.last > 0).then_some(state.last),
+        let mut horizon = match state.under_way.first() {
+            Some(first) => first - 1,
+            None if state.last > 0 => state.last,
+            None => return None,
+        };
+        while state.abandoned.contains(&horizon) {
+            horizon -= 1;
         }
+        Some(horizon)
     }
 
     /// Whether all these sequences were taken here in vain.

@@ -15,6 +15,7 @@ use super::flights::{Flight, Flights};
 use super::heads::{self, Key};
 use super::kept::last;
 use super::resources::resource_of;
+use crate::admission::Ticket;
 use crate::clock::Clock;
 use crate::domain::document::integer;
 use crate::history::entry::{Action, Author, Changes, Draft, state_of};
@@ -124,11 +125,15 @@ impl Recorder {
     /// Moves the counter of sequences behind the last one. It may be behind: a counter does not know of documents of
     /// another collection, and the embedded store keeps only what documents of its own tell.
     async fn pass_stored(&self) -> Result<(), StoreError> {
-        let last = last(&*self.inner, self.max_time).await?;
+        // Everybody waits for it, so it is not the work of the caller.
+        let last = Ticket::default().scope(last(&*self.inner, self.max_time)).await?;
+        if last == 0 {
+            return Ok(());
+        }
         loop {
-            // What is taken here is never stored.
+            // What is taken here is stored already, or never will be.
             let (next, flight) = self.next(1).await?;
-            flight.end(false);
+            flight.end(next <= last);
             if next > last {
                 return Ok(());
             }

@@ -32,6 +32,8 @@ use crate::store::{Condition, Documents, Explanation, FindQuery, StoreError, Uni
 const SCOPE: &str = Webhooks::COLLECTION;
 /// Records are shown for so many days.
 const SHOWN_DAYS: i64 = 7;
+/// Advice that takes longer is left out.
+const ADVICE_TIME: Duration = Duration::from_secs(1);
 
 /// A webhook that was just made.
 #[derive(Debug)]
@@ -81,12 +83,17 @@ pub async fn create_webhook(services: &Services, caller: &Caller, body: &Documen
 
 /// What is to be said of the filter of a webhook: nobody looks at one that never sends.
 ///
-/// # Errors
-/// Errors of the store.
-pub async fn advice(services: &Services, caller: &Caller, webhook: &RawDocument) -> Result<Vec<String>, ServiceError> {
-    match Asked::read(services, caller, &resource::decode(webhook)?).await?.question.filter {
-        Some(filter) => advice::of_selection(services, caller, &filter, &Sort::default()).await,
-        None => Ok(Vec::new()),
+/// The webhook is stored, so nothing that fails here fails the request.
+pub async fn advice(services: &Services, caller: &Caller, webhook: &RawDocument) -> Vec<String> {
+    let advice = async {
+        match Asked::read(services, caller, &resource::decode(webhook)?).await?.question.filter {
+            Some(filter) => advice::of_selection(services, caller, &filter, &Sort::default()).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    match tokio::time::timeout(ADVICE_TIME, advice).await {
+        Ok(Ok(advice)) => advice,
+        Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 

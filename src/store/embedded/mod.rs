@@ -88,6 +88,9 @@ pub mod maintenance {
 
 /// An answer of more bytes than this counts as memory of its request as long as the request lasts.
 const LONG: usize = 1024 * 1024;
+/// How long a query may take on the thread of its request. Few documents can be large, and a filter long: then it is
+/// asked again as work.
+const HERE: Duration = Duration::from_millis(10);
 
 /// A [`Store`] in a directory. Dropping it waits until everything is on disk and closes the file.
 pub struct EmbeddedStore {
@@ -153,10 +156,24 @@ impl EmbeddedStore {
     }
 
     fn ask_here(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Option<Answer>, StoreError> {
+        let most = query.max_time.min(HERE);
+        match self.ask_within(name, query, with_total, most) {
+            Err(StoreError::Timeout) if most < query.max_time => Ok(None),
+            answered => answered,
+        }
+    }
+
+    fn ask_within(
+        &self,
+        name: &str,
+        query: &FindQuery,
+        with_total: bool,
+        most: Duration,
+    ) -> Result<Option<Answer>, StoreError> {
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name) else { return Ok(Some(Answer::none(with_total))) };
         self.here(|| {
-            let (tables, deadline) = (snapshot.tables(collection)?, Deadline::after(query.max_time));
+            let (tables, deadline) = (snapshot.tables(collection)?, Deadline::after(most).exactly());
             let reader = CollectionReader::new(collection, tables, deadline.clone());
             match Way::of(collection, query, with_total, &reader) {
                 Way::Point(point) => point.ask(collection, tables, query, with_total).map(Some),
@@ -319,8 +336,12 @@ impl Store for EmbeddedStore {
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         validate::runs_here(filter)?;
         let deadline = Deadline::after(max_time);
-        if let Some(count) = self.count_here(collection, filter, &deadline)? {
-            return Ok(count);
+        let most = max_time.min(HERE);
+        match self.count_here(collection, filter, &Deadline::after(most).exactly()) {
+            Ok(Some(count)) => return Ok(count),
+            Ok(None) => {}
+            Err(StoreError::Timeout) if most < max_time => {}
+            Err(error) => return Err(error),
         }
         let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };

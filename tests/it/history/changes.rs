@@ -92,6 +92,20 @@ on_each_store! {
         }
     }
 
+    async fn a_refused_change_moves_no_cursor(app) {
+        app.create_type("server", &[("hostname", "text")]).await;
+        let begun = app.get("/changes/").await.json();
+        for _ in 0..3 {
+            let body = json!({"name": "server", "author_id": 1, "fields": []});
+            assert_eq!(app.post("/types/", &body).await.status, 400);
+        }
+        assert_eq!(app.get("/changes/").await.json()["next"], begun["next"]);
+        let kind = app.create_type("rack", &[("hostname", "text")]).await;
+        let since = begun["next"].as_str().expect("a cursor");
+        let page = app.get(&format!("/changes/?since={since}")).await;
+        assert_eq!(page.results("/public_id"), [json!(kind)], "{}", page.text);
+    }
+
     async fn cursors_that_were_never_given_are_refused(app) {
         for (name, value) in [("since", "x"), ("since", "99999999"), ("since", "-1"), ("resource", "users"), ("filter", "{}"), ("view", "x"), ("limit", "0")] {
             let answer = app.get_with("/changes/", &[(name, value)]).await;

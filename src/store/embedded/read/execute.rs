@@ -33,6 +33,8 @@ const COUNTED_RANGES: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Deadline {
     end: Option<Instant>,
+    /// How many steps there are between two reads of the clock.
+    interval: usize,
     steps: usize,
     means: Means,
 }
@@ -40,12 +42,18 @@ pub(crate) struct Deadline {
 impl Deadline {
     /// In `budget` from now on.
     pub(crate) fn after(budget: Duration) -> Self {
-        Self { end: Instant::now().checked_add(budget), steps: 0, means: Means::default() }
+        let end = Instant::now().checked_add(budget);
+        Self { end, interval: STEPS_PER_LOOK, steps: 0, means: Means::default() }
     }
 
     /// Never.
     pub(crate) fn none() -> Self {
-        Self { end: None, steps: 0, means: Means::default() }
+        Self { end: None, interval: STEPS_PER_LOOK, steps: 0, means: Means::default() }
+    }
+
+    /// The same; the clock is read at each step.
+    pub(crate) fn exactly(self) -> Self {
+        Self { interval: 1, ..self }
     }
 
     /// The same; it also ends when nobody waits for the work any more.
@@ -66,7 +74,7 @@ impl Deadline {
     /// Counts steps, and reads the clock at intervals.
     fn step(&mut self, count: usize) -> Result<(), StoreError> {
         self.steps += count;
-        if self.steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
+        if self.steps < self.interval { Ok(()) } else { self.look() }
     }
 
     pub(crate) fn look(&mut self) -> Result<(), StoreError> {

@@ -68,8 +68,10 @@ impl Log {
                 }
                 let own = &bytes[(slot - first) as usize * SLOT..][..SLOT];
                 if read.is_err() || !place.is_of(*page, own) {
-                    // It stays where it is.
-                    self.report_damage(*page, *slot);
+                    // It stays where it is. A failed read tells nothing of what is there.
+                    if read.is_ok() {
+                        self.report_damage(*page, *slot);
+                    }
                     writer.segments.keep(segment);
                     return Ok(());
                 }
