@@ -105,7 +105,7 @@ async fn last_sequence(world: &World) -> Result<i64, Error> {
 }
 
 async fn ago(world: &World) -> Result<f64, Error> {
-    let changes = changes(world, 64);
+    let changes = changes(world, 64, "versions");
     change(world, &changes, 64).await?;
     let then = last_sequence(world).await?;
     change(world, &changes, 64 * VERSIONS).await?;
@@ -118,7 +118,7 @@ async fn ago(world: &World) -> Result<f64, Error> {
 
 async fn list_ago(world: &World) -> Result<f64, Error> {
     let then = last_sequence(world).await?;
-    change(world, &changes(world, 512), SINCE).await?;
+    change(world, &changes(world, 512, "lists"), SINCE).await?;
     let list = |more: &str| vec![get(&format!("/rest/objects/?limit=10&sort=-public_id{more}"), world.token())];
     let [now, past] = in_turn(world.server.port, [&list(""), &list(&format!("&at={then}"))]).await?;
     Ok(past - now)
@@ -129,7 +129,7 @@ async fn until_told(world: &World) -> Result<f64, Error> {
     let mut reader = EventReader::open(world, "resource=objects&view=ids").await?;
     let mut connection = Connection::open(world.server.port).await?;
     let mut latencies = Vec::new();
-    for request in changes(world, 512).iter().cycle().take(SINCE) {
+    for request in changes(world, 512, "events").iter().cycle().take(SINCE) {
         let asked = Instant::now();
         if connection.ask(request).await?.status >= 300 {
             return Err("a change was refused".into());
@@ -144,8 +144,13 @@ async fn until_told(world: &World) -> Result<f64, Error> {
 /// The memory of many streams that have nothing to tell, and what a steady writer loses beside them.
 async fn beside_streams(world: &World) -> Result<(f64, f64), Error> {
     let server = &world.server;
-    let load =
-        Load { port: server.port, requests: changes(world, 512), status: 202, service: server.pid(), mongod: None };
+    let load = Load {
+        port: server.port,
+        requests: changes(world, 512, "streams"),
+        status: 202,
+        service: server.pid(),
+        mongod: None,
+    };
     rate(&load, 16, TIME).await?;
     let alone = rate(&load, 16, TIME).await?;
     let before = process::memory(server.pid(), "VmRSS");

@@ -230,12 +230,12 @@ pub(crate) fn stream(path: &str, token: &str) -> Vec<u8> {
     request("GET", path, &[("authorization", &bearer(token)), ("accept", "text/event-stream")], None)
 }
 
-/// Changes of one field of so many objects, each time to another value.
-pub(crate) fn changes(world: &World, objects: usize) -> Vec<Vec<u8>> {
+/// Changes of one field of so many objects, each time to another value, which begins with `purpose`.
+pub(crate) fn changes(world: &World, objects: usize, purpose: &str) -> Vec<Vec<u8>> {
     let mut requests = Vec::new();
-    for purpose in ["measured", "measured again"] {
-        let body = json!({"fields": {"purpose": purpose}}).to_string();
+    for _ in 0..2 {
         for id in world.ids().take(objects) {
+            let body = json!({"fields": {"purpose": format!("{purpose} {}", requests.len())}}).to_string();
             let path = format!("/rest/objects/{id}");
             requests.push(request("PATCH", &path, &[("authorization", &bearer(&world.token))], Some(&body)));
         }
