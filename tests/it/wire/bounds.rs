@@ -107,6 +107,9 @@ async fn commands_and_requests_of_a_user_take_from_one_allowance() {
     assert!(refusal.message.starts_with("this user sends requests faster than"), "{}", refusal.message);
     assert!(error.contains_label("RetryableError") && error.contains_label("SystemOverloadedError"));
     rest().await.error(429, "rate_limited");
+    // What was opened can still be closed.
+    let closing = doc! { "killCursors": "framework.objects", "cursors": [5_i64] };
+    ada.run_command(closing).await.expect("no allowance is needed");
     // Another user has an allowance of his own.
     tools.app.login("admin", ADMIN_PASSWORD).await;
     assert_eq!(tools.app.get("/objects/").await.status, 200);
