@@ -85,9 +85,7 @@ impl Share {
         }
         Ok(FREE + self.taken)
     }
-}
 
-impl Share {
     /// As [`Share::cover`], but to the byte, for what stays: of much that is kept, the free parts would add up.
     ///
     /// # Errors

@@ -202,12 +202,7 @@ impl Ticket {
     /// # Errors
     /// [`Denied::Busy`].
     pub fn hold(&self, bytes: usize) -> Result<(), Denied> {
-        let Some(request) = &self.0 else { return Ok(()) };
-        let mut held = request.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = held.bytes.saturating_add(bytes);
-        held.share.cover(all)?;
-        held.bytes = all;
-        Ok(())
+        self.cover(bytes, |share, all| share.cover(all).map(drop))
     }
 
     /// As [`Ticket::hold`], for a request that is kept after its answer, such as a cursor: from now on all that it holds
@@ -216,10 +211,15 @@ impl Ticket {
     /// # Errors
     /// [`Denied::Busy`].
     pub fn keep(&self, bytes: usize) -> Result<(), Denied> {
+        self.cover(bytes, Share::cover_whole)
+    }
+
+    /// Covers this many bytes beside those that the request holds already.
+    fn cover(&self, more: usize, cover: impl FnOnce(&mut Share, usize) -> Result<(), Denied>) -> Result<(), Denied> {
         let Some(request) = &self.0 else { return Ok(()) };
         let mut held = request.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = held.bytes.saturating_add(bytes);
-        held.share.cover_whole(all)?;
+        let all = held.bytes.saturating_add(more);
+        cover(&mut held.share, all)?;
         held.bytes = all;
         Ok(())
     }

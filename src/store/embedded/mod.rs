@@ -156,24 +156,10 @@ impl EmbeddedStore {
     }
 
     fn ask_here(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Option<Answer>, StoreError> {
-        let most = query.max_time.min(HERE);
-        match self.ask_within(name, query, with_total, most) {
-            Err(StoreError::Timeout) if most < query.max_time => Ok(None),
-            answered => answered,
-        }
-    }
-
-    fn ask_within(
-        &self,
-        name: &str,
-        query: &FindQuery,
-        with_total: bool,
-        most: Duration,
-    ) -> Result<Option<Answer>, StoreError> {
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name) else { return Ok(Some(Answer::none(with_total))) };
-        self.here(|| {
-            let (tables, deadline) = (snapshot.tables(collection)?, Deadline::after(most).exactly());
+        self.briefly(query.max_time, |deadline| {
+            let tables = snapshot.tables(collection)?;
             let reader = CollectionReader::new(collection, tables, deadline.clone());
             match Way::of(collection, query, with_total, &reader) {
                 Way::Point(point) => point.ask(collection, tables, query, with_total).map(Some),
@@ -187,11 +173,11 @@ impl EmbeddedStore {
     }
 
     /// Counts on this thread, if few keys and documents are read.
-    fn count_here(&self, name: &str, filter: &Filter, deadline: &Deadline) -> Result<Option<u64>, StoreError> {
+    fn count_here(&self, name: &str, filter: &Filter, max_time: Duration) -> Result<Option<u64>, StoreError> {
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name) else { return Ok(Some(0)) };
-        self.here(|| {
-            let mut reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline.clone());
+        self.briefly(max_time, |deadline| {
+            let mut reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline);
             let choice = way::short_count(collection, filter.tree(), &reader);
             choice.map(|choice| reader.count(&choice, filter)).transpose()
         })
@@ -281,6 +267,19 @@ impl EmbeddedStore {
         self.watched(failure::guarded(work))
     }
 
+    /// The same for at most [`HERE`]; nothing when it is to be asked again as work.
+    fn briefly<T>(
+        &self,
+        max_time: Duration,
+        work: impl FnOnce(Deadline) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let most = max_time.min(HERE);
+        match self.here(|| work(Deadline::after(most).exactly())) {
+            Err(StoreError::Timeout) if most < max_time => Ok(None),
+            done => done,
+        }
+    }
+
     async fn on_blocking_pool<T: Send + 'static>(
         &self,
         turn: Turn,
@@ -336,12 +335,8 @@ impl Store for EmbeddedStore {
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         validate::runs_here(filter)?;
         let deadline = Deadline::after(max_time);
-        let most = max_time.min(HERE);
-        match self.count_here(collection, filter, &Deadline::after(most).exactly()) {
-            Ok(Some(count)) => return Ok(count),
-            Ok(None) => {}
-            Err(StoreError::Timeout) if most < max_time => {}
-            Err(error) => return Err(error),
+        if let Some(count) = self.count_here(collection, filter, max_time)? {
+            return Ok(count);
         }
         let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };

@@ -42,8 +42,7 @@ pub(crate) struct Deadline {
 impl Deadline {
     /// In `budget` from now on.
     pub(crate) fn after(budget: Duration) -> Self {
-        let end = Instant::now().checked_add(budget);
-        Self { end, interval: STEPS_PER_LOOK, steps: 0, means: Means::default() }
+        Self { end: Instant::now().checked_add(budget), ..Self::none() }
     }
 
     /// Never.
