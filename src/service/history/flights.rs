@@ -23,7 +23,7 @@ struct State {
     under_way: BTreeSet<i64>,
     /// Taken here, and never stored.
     abandoned: BTreeSet<i64>,
-    /// The largest sequence that was taken here.
+    /// The largest sequence of which this process knows that it is stored, or may be.
     last: i64,
 }
 
@@ -44,24 +44,24 @@ impl Flights {
     pub(super) fn begin(self: &Arc<Self>, first: i64, count: u32) -> Flight {
         let mut state = self.locked();
         state.under_way.insert(first);
-        state.last = state.last.max(first + i64::from(count) - 1);
         Flight { flights: Arc::clone(self), first, count }
     }
 
     /// No unit of this process will store this sequence or a smaller one; nothing where none was taken yet.
     ///
-    /// It is none that was taken in vain: the next process may take that one again.
+    /// It is none behind all stored ones: such a one may have been taken in vain, and the next process takes it again.
     pub(super) fn horizon(&self) -> Option<i64> {
         let state = self.locked();
-        let mut horizon = match state.under_way.first() {
-            Some(first) => first - 1,
-            None if state.last > 0 => state.last,
-            None => return None,
-        };
-        while state.abandoned.contains(&horizon) {
-            horizon -= 1;
+        match state.under_way.first() {
+            Some(first) => Some(state.last.min(first - 1)),
+            None => (state.last > 0).then_some(state.last),
         }
-        Some(horizon)
+    }
+
+    /// Notes that this sequence is stored.
+    pub(super) fn note_stored(&self, sequence: i64) {
+        let mut state = self.locked();
+        state.last = state.last.max(sequence);
     }
 
     /// Whether all these sequences were taken here in vain.
@@ -85,8 +85,11 @@ impl Flight {
     pub(super) fn end(self, is_stored: bool) {
         let mut state = self.flights.locked();
         state.under_way.remove(&self.first);
-        if !is_stored {
-            state.abandoned.extend(self.first..self.first + i64::from(self.count));
+        let behind = self.first + i64::from(self.count);
+        if is_stored {
+            state.last = state.last.max(behind - 1);
+        } else {
+            state.abandoned.extend(self.first..behind);
             while state.abandoned.len() > MOST_ABANDONED {
                 state.abandoned.pop_first();
             }

@@ -130,6 +130,7 @@ impl Recorder {
         if last == 0 {
             return Ok(());
         }
+        self.flights.note_stored(last);
         loop {
             // What is taken here is stored already, or never will be.
             let (next, flight) = self.next(1).await?;
