@@ -8,7 +8,8 @@ use bson::DateTime;
 use super::accounts::Accounts;
 use super::companions::Companions;
 use super::directory::Directory;
-use super::history::as_of::{AccessLists, AsOf};
+use super::error::ServiceError;
+use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
 use super::history::past::Moment;
 use super::identities::Identities;
@@ -45,13 +46,19 @@ pub struct Services {
 }
 
 impl Services {
-    /// The same services as of an earlier moment.
-    #[must_use]
-    pub fn as_of(&self, moment: Moment, access: AccessLists) -> Self {
-        Self {
-            store: AsOf::over(Arc::clone(&self.store), moment, access, self.max_time),
+    /// The same services as of an earlier moment, and what is known of it already.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn as_of(&self, moment: (Moment, Option<Known>), access: AccessLists) -> Result<Self, ServiceError> {
+        // Read before it is asked whether types have changed: what changes in between has an entry.
+        let present = self.types.current(&*self.store, self.max_time).await?;
+        let store = AsOf::over(Arc::clone(&self.store), moment, access, self.max_time);
+        let types = if store.has_types_of_today().await? { TypeCatalog::of(present) } else { self.types.beside() };
+        Ok(Self {
+            store,
             feed: Arc::clone(&self.feed),
-            types: self.types.beside(),
+            types,
             companions: Arc::clone(&self.companions),
             directory: Arc::clone(&self.directory),
             accounts: Arc::clone(&self.accounts),
@@ -60,7 +67,7 @@ impl Services {
             admission: Arc::clone(&self.admission),
             clock: Arc::clone(&self.clock),
             max_time: self.max_time,
-        }
+        })
     }
 
     /// The present moment as it is stored: whole milliseconds.

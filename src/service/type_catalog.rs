@@ -29,6 +29,8 @@ use crate::store::{FindQuery, Store, collections};
 #[derive(Default)]
 pub struct TypeCatalog {
     current: ArcSwapOption<Types>,
+    /// The types of a moment at which they were those of today.
+    fixed: Option<Arc<Types>>,
     /// Types of another moment: those with the same bytes are not compiled again.
     other: Option<Arc<Types>>,
     refreshing: Mutex<()>,
@@ -58,6 +60,12 @@ impl TypeCatalog {
     #[must_use]
     pub fn beside(&self) -> Self {
         Self { other: self.current.load_full(), ..Self::default() }
+    }
+
+    /// A catalog of these types alone.
+    #[must_use]
+    pub fn of(types: Arc<Types>) -> Self {
+        Self { fixed: Some(types), ..Self::default() }
     }
 
     /// The types as they are now.
@@ -97,6 +105,9 @@ impl TypeCatalog {
     }
 
     fn fresh(&self, store: &dyn Store) -> Option<Arc<Types>> {
+        if let Some(types) = &self.fixed {
+            return Some(Arc::clone(types));
+        }
         self.current.load_full().filter(|types| types.revision == store.revision(collections::TYPES))
     }
 }

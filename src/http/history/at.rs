@@ -5,11 +5,10 @@ use actix_web::{HttpRequest, web};
 use crate::http::error::ApiError;
 use crate::http::params::{AT, EXPLAIN, ListParams, Parameters};
 use crate::http::state::HttpState;
-use crate::service::Caller;
 use crate::service::history::as_of::AccessLists;
-use crate::service::history::moments::{moment, require_known};
-use crate::service::history::past::Moment;
+use crate::service::history::moments::{as_of_read, moment};
 use crate::service::resource::Resource;
+use crate::service::{Caller, Services};
 
 /// The state as of the moment that a list asks for; the present one without `at`.
 ///
@@ -28,7 +27,7 @@ pub(in crate::http) async fn of_list(
         return Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter"));
     }
     let moment = moment(&state.services, AT, at).await?;
-    Ok(as_of(&state, moment, access))
+    Ok(with_services(&state, state.services.as_of((moment, None), access).await?))
 }
 
 /// The same for a single read, which knows no other parameter.
@@ -48,11 +47,10 @@ pub(in crate::http) async fn of_read<R: Resource>(
     sent.only(&[AT], state.params.unknown)?;
     let Some(at) = sent.get(AT) else { return Ok(state) };
     let moment = moment(&state.services, AT, at).await?;
-    require_known::<R>(&state.services, caller, id, moment).await?;
-    Ok(as_of(&state, moment, access))
+    let services = as_of_read::<R>(&state.services, (caller, id), moment, access).await?;
+    Ok(with_services(&state, services))
 }
 
-fn as_of(state: &HttpState, moment: Moment, access: AccessLists) -> web::Data<HttpState> {
-    let services = state.services.as_of(moment, access).into();
-    web::Data::new(HttpState { services, ..state.clone() })
+fn with_services(state: &HttpState, services: Services) -> web::Data<HttpState> {
+    web::Data::new(HttpState { services: services.into(), ..state.clone() })
 }

@@ -209,7 +209,11 @@ impl Stream {
                 () = self.sender.closed() => return,
             };
             let written = match events {
-                Ok(None) => self.caller().await.map(drop).map(|()| String::new()),
+                Ok(None) => self.caller().await.map(|_| String::new()),
+                // What he may hear is asked at the next check: it tells nothing.
+                Ok(Some(events)) if !events.iter().any(|event| self.asked.question.concerns(event)) => {
+                    Ok(String::new())
+                }
                 Ok(Some(events)) => self.written(&events).await,
                 Err(error) => Err(ApiError::from(error)),
             };

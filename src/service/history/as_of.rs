@@ -27,6 +27,10 @@ use crate::store::{
 /// Questions for at most this many ids read the entries of these ids alone.
 const MOST_IDS: usize = 1000;
 
+/// So many documents are tested where the question is asked, for at most [`BRIEF`]. More are work in a turn.
+const FEW: usize = 16;
+const BRIEF: Duration = Duration::from_millis(5);
+
 /// Whose access lists the types have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessLists {
@@ -42,15 +46,37 @@ pub struct AsOf {
     moment: Moment,
     access: AccessLists,
     max_time: Duration,
+    known: Option<Known>,
     changed: [OnceCell<Arc<Changed>>; RESOURCES.len()],
 }
 
 type Changed = BTreeMap<i64, Past>;
 
+/// What was read already: whether one document has changed since the moment, and what it was.
+pub struct Known {
+    pub(super) collection: &'static str,
+    pub(super) id: i64,
+    pub(super) changed: Arc<Changed>,
+}
+
 impl AsOf {
     /// The store as it was at `moment`.
-    pub fn over(inner: Arc<dyn Store>, moment: Moment, access: AccessLists, max_time: Duration) -> Arc<dyn Store> {
-        Arc::new(Self { inner, moment, access, max_time, changed: Default::default() })
+    pub(in crate::service) fn over(
+        inner: Arc<dyn Store>,
+        (moment, known): (Moment, Option<Known>),
+        access: AccessLists,
+        max_time: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self { inner, moment, access, max_time, known, changed: Default::default() })
+    }
+
+    /// Whether no type has changed since.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub(in crate::service) async fn has_types_of_today(&self) -> Result<bool, StoreError> {
+        let changed = self.changed(TYPES, &Filter::all()).await?;
+        Ok(changed.is_none_or(|changed| changed.is_empty()))
     }
 
     /// What changed since, as far as it concerns the question; nothing for collections without a history.
@@ -59,11 +85,16 @@ impl AsOf {
         if let Some(all) = self.changed[place].get() {
             return Ok(Some(Arc::clone(all)));
         }
+        let asked = ids_of(filter.document());
+        let is_known = |known: &&Known| known.collection == collection && asked.as_deref() == Some(&[known.id]);
+        if let Some(known) = self.known.as_ref().filter(is_known) {
+            return Ok(Some(Arc::clone(&known.changed)));
+        }
         let read = async |ids: Option<&[i64]>| {
             let changed = changed_since(&*self.inner, collection, self.moment, ids, self.max_time).await?;
             Ok::<_, StoreError>(Arc::new(changed))
         };
-        match ids_of(filter.document()) {
+        match asked {
             Some(ids) if ids.len() <= MOST_IDS => Ok(Some(read(Some(&ids)).await?)),
             _ => Ok(Some(Arc::clone(self.changed[place].get_or_try_init(|| read(None)).await?))),
         }
@@ -76,27 +107,23 @@ impl AsOf {
         changed: &Arc<Changed>,
         query: &FindQuery,
     ) -> Result<Vec<Old>, StoreError> {
-        let access_of_today = self.access == AccessLists::OfToday && collection == TYPES;
-        let (changed, filter, sort) = (Arc::clone(changed), query.filter.clone(), query.sort.clone());
-        let until = Instant::now().checked_add(query.max_time);
-        let found = admission::work(move |means| {
-            let budget = Budget::until(until).within(means);
-            let mut different = Vec::new();
-            for past in changed.values() {
-                let PastState::Document(document) = &past.state else { continue };
-                let document = if access_of_today {
-                    with_access_list(document, past.newest.as_deref())?
-                } else {
-                    document.clone()
-                };
-                if filter.matches_within(&document, &budget)? {
-                    different.push(Old { key: sort.key_of(&document)?, document });
-                }
+        let wanted = Wanted {
+            changed: Arc::clone(changed),
+            access_of_today: self.access == AccessLists::OfToday && collection == TYPES,
+            filter: query.filter.clone(),
+            sort: query.sort.clone(),
+        };
+        if changed.len() <= FEW {
+            let most = query.max_time.min(BRIEF);
+            match wanted.found(&Budget::until(Instant::now().checked_add(most))) {
+                Err(StoreError::Timeout) if most < query.max_time => {}
+                found => return found,
             }
-            different.sort_by(|one, other| sort.compare(&one.key, &other.key));
-            Ok(different)
-        });
-        found.await.map_err(StoreError::from)?
+        }
+        let until = Instant::now().checked_add(query.max_time);
+        admission::work(move |means| wanted.found(&Budget::until(until).within(means)))
+            .await
+            .map_err(StoreError::from)?
     }
 
     async fn answer(&self, collection: &str, query: &FindQuery, counted: bool) -> Result<Page, StoreError> {
@@ -111,6 +138,10 @@ impl AsOf {
             return ask(query).await;
         }
         let different = self.different(collection, &changed, query).await?;
+        if are_all_changed(&query.filter, &changed) {
+            let documents = merged(&Documents::new(), &different, (0, query))?;
+            return Ok(Page { documents, total: different.len() as u64, hint: None });
+        }
         // Those of today that were the same: their place is moved by at most as many as were different.
         let begun = query.skip.saturating_sub(different.len() as u64);
         let same = FindQuery {
@@ -131,6 +162,35 @@ impl AsOf {
 struct Old {
     key: SortValue,
     document: RawDocumentBuf,
+}
+
+/// Which of the changed documents are asked for.
+struct Wanted {
+    changed: Arc<Changed>,
+    /// Whether these are types, with the access lists that they have today.
+    access_of_today: bool,
+    filter: Filter,
+    sort: Sort,
+}
+
+impl Wanted {
+    /// Those that match as they were then, in the order of the sort.
+    fn found(&self, budget: &Budget) -> Result<Vec<Old>, StoreError> {
+        let mut different = Vec::new();
+        for past in self.changed.values() {
+            let PastState::Document(document) = &past.state else { continue };
+            let document = if self.access_of_today {
+                with_access_list(document, past.newest.as_deref())?
+            } else {
+                document.clone()
+            };
+            if self.filter.matches_within(&document, budget)? {
+                different.push(Old { key: self.sort.key_of(&document)?, document });
+            }
+        }
+        different.sort_by(|one, other| self.sort.compare(&one.key, &other.key));
+        Ok(different)
+    }
 }
 
 /// The page of the query among both kinds of documents, each in the order of the sort. `begun` is how many of `same` were
@@ -184,6 +244,11 @@ fn merged(same: &Documents, different: &[Old], (begun, query): (u64, &FindQuery)
 /// The question, of those documents alone that are as they were.
 fn unchanged(filter: Filter, changed: &Changed) -> Filter {
     filter.and(Filter::none_of("public_id", changed.keys().copied().map(Bson::Int64).collect()))
+}
+
+/// Whether the filter asks only for ids that were different then.
+fn are_all_changed(filter: &Filter, changed: &Changed) -> bool {
+    ids_of(filter.document()).is_some_and(|ids| ids.iter().all(|id| changed.contains_key(id)))
 }
 
 /// The ids that a filter names, if it asks for some alone.
@@ -240,6 +305,9 @@ impl Store for AsOf {
         };
         let query = FindQuery::new(filter.clone(), max_time);
         let different = self.different(collection, &changed, &query).await?.len() as u64;
+        if are_all_changed(filter, &changed) {
+            return Ok(different);
+        }
         let same = unchanged(filter.clone(), &changed);
         Ok(different + self.inner.count(collection, &same, max_time).await?)
     }

@@ -44,6 +44,13 @@ pub struct Told {
 }
 
 impl Question {
+    /// Whether the event is of a resource that was asked for; rights are another matter.
+    pub fn concerns(&self, event: &Event) -> bool {
+        let resource = text(&event.entry, "resource").unwrap_or_default();
+        let is_named = self.resources.is_empty() || self.resources.contains(&resource);
+        is_named && (self.filter.is_none() || resource == "objects")
+    }
+
     /// The resources of which the caller may hear.
     ///
     /// # Errors
@@ -85,7 +92,7 @@ pub async fn told<'e>(
     for event in events {
         let resource = text(&event.entry, "resource").unwrap_or_default();
         let is_object = resource == "objects";
-        if !resources.contains(&resource) || (question.filter.is_some() && !is_object) {
+        if !resources.contains(&resource) || !question.concerns(event) {
             continue;
         }
         if visible.as_ref().is_some_and(|visible| !visible.matches(&event.entry).unwrap_or(false)) {

@@ -49,8 +49,11 @@ pub async fn diff_object(
     from: Moment,
     to: Option<Moment>,
 ) -> Result<ObjectDiff, ServiceError> {
-    let earlier = services.as_of(from, AccessLists::OfToday);
-    let later = to.map(|to| services.as_of(to, AccessLists::OfToday));
+    let earlier = services.as_of((from, None), AccessLists::OfToday).await?;
+    let later = match to {
+        Some(to) => Some(services.as_of((to, None), AccessLists::OfToday).await?),
+        None => None,
+    };
     let later = later.as_ref().unwrap_or(services);
     let present = services.types.current(&*services.store, services.max_time).await?;
     let state = async |services: &Services| match get_object(services, caller, id).await {

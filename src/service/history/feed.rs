@@ -26,7 +26,7 @@ use crate::domain::document::{integer, raw, text};
 use crate::history::entry::state_of;
 use crate::history::patch::apply;
 use crate::query::{Filter, Sort};
-use crate::store::collections::LOGS;
+use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{FindQuery, Store, StoreError};
 
 /// How long a missing sequence of another instance is waited for. An instance commits a unit within a minute, or its
@@ -34,6 +34,10 @@ use crate::store::{FindQuery, Store, StoreError};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often the store is asked for changes of other instances.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long entries gather for a batch, for each follower. It is some ten times what waking one takes.
+const PER_FOLLOWER: Duration = Duration::from_micros(25);
+/// How long they gather at most.
+const LONGEST_BREATH: Duration = Duration::from_millis(25);
 /// So many streams may be open; half of them by one user.
 const MOST_STREAMS: usize = 4096;
 /// How many entries are read at a time.
@@ -123,6 +127,8 @@ pub struct Feed {
     seats: Arc<Mutex<Seats>>,
     /// What [`entries`](super::entries) knows of deleted types, and the revision of the types then.
     deleted: Mutex<Option<(u64, DeletedTypes)>>,
+    /// What [`kept`](Self::kept) knows, and the revision of the history then.
+    kept: Mutex<Option<(u64, Option<(DateTime, i64)>)>>,
     /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
     gaps: Mutex<BTreeMap<i64, Instant>>,
     /// Whether the service is ending.
@@ -177,6 +183,7 @@ impl Feed {
             started: OnceCell::new(),
             seats: Arc::default(),
             deleted: Mutex::default(),
+            kept: Mutex::default(),
             gaps: Mutex::default(),
             ending: watch::Sender::new(false),
         })
@@ -210,7 +217,28 @@ impl Feed {
     /// # Errors
     /// Errors of the store.
     pub async fn oldest(&self) -> Result<Position, StoreError> {
-        Ok(kept(&*self.store, self.max_time).await?.map_or(0, |(_, sequence)| sequence))
+        Ok(self.kept().await?.map_or(0, |(_, sequence)| sequence))
+    }
+
+    /// Since when changes are kept: the time and the sequence.
+    pub(super) async fn kept(&self) -> Result<Option<(DateTime, i64)>, StoreError> {
+        if self.store.is_remote() {
+            // Another instance may move it, and removes entries at once.
+            return kept(&*self.store, self.max_time).await;
+        }
+        let revision = self.store.revision(HISTORY);
+        let known = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, since)) = known.filter(|(known, _)| *known == revision) {
+            return Ok(since);
+        }
+        let since = kept(&*self.store, self.max_time).await?;
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, since));
+        Ok(since)
+    }
+
+    /// Whether this process knows that an entry with this sequence or a larger one is stored.
+    pub(super) fn has_stored(&self, sequence: i64) -> bool {
+        self.flights.has_passed(sequence)
     }
 
     /// A place for a stream of this user; nothing when all are taken, or half of them by this user.
@@ -297,7 +325,7 @@ impl Feed {
                 continue;
             }
             match self.step().await {
-                Ok(true) => {}
+                Ok(true) => tokio::time::sleep(self.breath()).await,
                 Ok(false) => {
                     seen = Some(now);
                     let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
@@ -308,6 +336,15 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// How long new entries gather before the next batch. Each batch wakes each follower, so the work of many followers
+    /// would grow with the number of commits.
+    fn breath(&self) -> Duration {
+        let followers = u32::try_from(self.batches.receiver_count()).unwrap_or(u32::MAX);
+        let breath = PER_FOLLOWER.saturating_mul(followers).min(LONGEST_BREATH);
+        // Timers are no finer than this.
+        if breath < Duration::from_millis(1) { Duration::ZERO } else { breath }
     }
 
     fn is_without_gaps(&self) -> bool {
@@ -475,22 +512,26 @@ impl Subscription {
     /// # Errors
     /// Errors of the store, when the follower was so slow that it must read the store.
     pub async fn next(&mut self, feed: &Feed) -> Result<Batch, StoreError> {
+        // Batches in memory first: the store is asked for what they do not have.
+        let mut received = self.batches.try_recv().ok();
         loop {
+            // One that does not begin here overlaps with what was read, or leaves a gap: the store has the rest.
+            if let Some((_, batch)) = received.filter(|(since, _)| *since == self.position)
+                && let Some(last) = batch.last()
+            {
+                self.position = last.sequence();
+                return Ok(batch);
+            }
             let behind = feed.after(self.position, BATCH).await?;
             if let Some(last) = behind.last() {
                 self.position = last.sequence();
                 return Ok(Arc::new(behind));
             }
-            match self.batches.recv().await {
-                // One that does not begin here overlaps with what was read, or leaves a gap: the store has the rest.
-                Ok((since, batch)) if since == self.position => {
-                    let Some(last) = batch.last() else { continue };
-                    self.position = last.sequence();
-                    return Ok(batch);
-                }
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+            received = match self.batches.recv().await {
+                Ok(batch) => Some(batch),
+                Err(broadcast::error::RecvError::Lagged(_)) => None,
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-            }
+            };
         }
     }
 }

@@ -58,6 +58,11 @@ impl Flights {
         }
     }
 
+    /// Whether this process knows that this sequence or a larger one is stored.
+    pub(super) fn has_passed(&self, sequence: i64) -> bool {
+        self.locked().last >= sequence
+    }
+
     /// Notes that this sequence is stored.
     pub(super) fn note_stored(&self, sequence: i64) {
         let mut state = self.locked();

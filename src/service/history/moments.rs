@@ -1,8 +1,11 @@
 //! Which moments can be asked for.
 
+use std::sync::Arc;
+
 use bson::DateTime;
 
-use super::kept::{kept, last};
+use super::as_of::{AccessLists, Known};
+use super::kept::last;
 use super::past::{Moment, Past, PastState, changed_since};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
@@ -16,13 +19,14 @@ use crate::service::services::Services;
 /// What is neither, the future, and [`ErrorCode::HistoryGone`].
 pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Moment, ServiceError> {
     let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
-    let (store, max_time) = (&*services.store, services.max_time);
-    let (time, sequence) = kept(store, max_time).await?.unwrap_or((DateTime::MIN, 0));
+    let (time, sequence) = services.feed.kept().await?.unwrap_or((DateTime::MIN, 0));
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let wanted: i64 = text.parse().map_err(|_| refused(format!("{text} is too large for a sequence")))?;
-        let last = last(store, max_time).await?;
-        if wanted > last {
-            return Err(refused(format!("{text} is in the future; the last sequence is {last}")));
+        if !services.feed.has_stored(wanted) {
+            let last = last(&*services.store, services.max_time).await?;
+            if wanted > last {
+                return Err(refused(format!("{text} is in the future; the last sequence is {last}")));
+            }
         }
         return if wanted < sequence { Err(gone(time)) } else { Ok(Moment::Sequence(wanted)) };
     }
@@ -56,21 +60,30 @@ fn gone(time: DateTime) -> ServiceError {
     ServiceError::refused(ErrorCode::HistoryGone, format!("the history goes back to {since} only"))
 }
 
-/// Refuses a moment before another tool changed the resource: what it was then was not seen. An object that is hidden from
-/// the caller counts as absent, so nothing is said of it here.
+/// The services as of `moment`, for reading one resource. Refuses a moment before another tool changed it: what it was
+/// then was not seen. An object that is hidden from the caller counts as absent, so nothing is said of it here.
 ///
 /// # Errors
 /// [`ErrorCode::HistoryUnknown`], and errors of the store.
-pub async fn require_known<R: Resource>(
+pub async fn as_of_read<R: Resource>(
     services: &Services,
-    caller: &Caller,
-    id: i64,
+    (caller, id): (&Caller, i64),
     moment: Moment,
-) -> Result<(), ServiceError> {
+    access: AccessLists,
+) -> Result<Services, ServiceError> {
     let changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
-    let Some(Past { state: state @ (PastState::Unknown | PastState::Absent), newest }) = changed.get(&id) else {
-        return Ok(());
-    };
+    if let Some(past @ Past { state: PastState::Unknown | PastState::Absent, .. }) = changed.get(&id) {
+        refuse_unless_hidden::<R>(services, (caller, id), past).await?;
+    }
+    let known = Known { collection: R::COLLECTION, id, changed: Arc::new(changed) };
+    services.as_of((moment, Some(known)), access).await
+}
+
+async fn refuse_unless_hidden<R: Resource>(
+    services: &Services,
+    (caller, id): (&Caller, i64),
+    Past { state, newest }: &Past,
+) -> Result<(), ServiceError> {
     if R::COLLECTION == Objects::COLLECTION {
         let types = services.types.current(&*services.store, services.max_time).await?;
         if !newest.as_ref().is_some_and(|newest| types.shows(caller, newest)) {

@@ -86,6 +86,9 @@ pub(super) async fn changed_since(
         }
     };
     let mut found = entries_of(only).await?;
+    if found.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let ids = bson_ids(by_id(&found).into_keys());
     let present = store.find(collection, &FindQuery::new(Filter::one_of("public_id", ids), max_time)).await?;
     let present: BTreeMap<i64, &RawDocument> =

@@ -47,7 +47,7 @@ pub async fn revert_object(
     id: i64,
     revert: Revert<'_>,
 ) -> Result<Shown, ServiceError> {
-    let past = objects::get_object(&services.as_of(revert.to, AccessLists::OfToday), caller, id).await?;
+    let past = objects::get_object(&services.as_of((revert.to, None), AccessLists::OfToday).await?, caller, id).await?;
     let body = taken(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
@@ -62,7 +62,7 @@ pub async fn revert_type(
     id: i64,
     revert: Revert<'_>,
 ) -> Result<Changed, ServiceError> {
-    let past = resource::get::<Types>(&services.as_of(revert.to, AccessLists::OfThen), id).await?;
+    let past = resource::get::<Types>(&services.as_of((revert.to, None), AccessLists::OfThen).await?, id).await?;
     let mut body = resource::decode(&past)?;
     for own in ["_id", "version", "editor_id", "last_edit_time"] {
         body.remove(own);
@@ -75,7 +75,7 @@ pub async fn revert_type(
 /// # Errors
 /// As [`revert_object`].
 pub async fn revert_category(services: &Services, id: i64, revert: Revert<'_>) -> Result<RawDocumentBuf, ServiceError> {
-    let past = resource::get::<Categories>(&services.as_of(revert.to, AccessLists::OfThen), id).await?;
+    let past = resource::get::<Categories>(&services.as_of((revert.to, None), AccessLists::OfThen).await?, id).await?;
     let body = taken(&resource::decode(&past)?, &["name", "label", "parent", "types", "meta"]);
     carried_out(revert, update_category(services, id, revert.if_match, &body)).await
 }
