@@ -261,12 +261,19 @@ pub fn without_unknown(
     stored: Option<&Document>,
     read: Result<Document, Violations>,
 ) -> Result<Document, Violations> {
-    let unknown = schema.unknown_members(body, stored);
+    without(schema.unknown_members(body, stored), read)
+}
+
+/// What was read, unless there are these violations too.
+///
+/// # Errors
+/// What `read` found, and these.
+pub fn without(others: Violations, read: Result<Document, Violations>) -> Result<Document, Violations> {
     match read {
-        read if unknown.is_empty() => read,
-        Ok(_) => Err(unknown),
+        read if others.is_empty() => read,
+        Ok(_) => Err(others),
         Err(mut found) => {
-            found.append(unknown);
+            found.append(others);
             Err(found)
         }
     }
