@@ -24,7 +24,7 @@ use crate::query::Filter;
 use crate::service::credentials::{self, Credential};
 use crate::service::directory::{Caller, Directory};
 use crate::service::keys::SigningKeys;
-use crate::service::token_lookup::{ApiTokens, PREFIX};
+use crate::service::token_lookup::{ApiTokens, KnownToken, PREFIX};
 use crate::store::collections::USERS;
 use crate::store::{FindQuery, Store, StoreError, Unit};
 
@@ -218,10 +218,17 @@ impl Accounts {
     }
 
     async fn authenticate_machine(&self, token: &str) -> Result<Arc<Caller>, AccountError> {
-        let found = self.api_tokens.find(token, self.clock.now()).await?;
-        let token = found.ok_or(AuthError::InvalidToken)?;
-        let user = self.directory.caller(token.user_id).await?.ok_or(AuthError::InvalidToken)?;
-        Ok(Arc::new(token.caller(&user)))
+        let now = self.clock.now();
+        let Some(known) = self.api_tokens.find(token, now).await? else {
+            let expired = self.api_tokens.expired(token, now).await?.ok_or(AuthError::InvalidToken)?;
+            let KnownToken { public_id, user_id, expires_at, .. } = &*expired;
+            log::warn!(
+                "token {public_id} of user {user_id} was refused: its time was over at {expires_at}; make a new one"
+            );
+            return Err(AuthError::ExpiredToken.into());
+        };
+        let user = self.directory.caller(known.user_id).await?.ok_or(AuthError::InvalidToken)?;
+        Ok(Arc::new(known.caller(&user)))
     }
 
     async fn authenticate_basic(

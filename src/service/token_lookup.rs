@@ -76,6 +76,14 @@ impl ApiTokens {
         Ok(Some(known))
     }
 
+    /// The token, if its time is over: whoever holds it may know that.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn expired(&self, token: &str, now: DateTime<Utc>) -> Result<Option<Arc<KnownToken>>, StoreError> {
+        Ok(self.look_up(hash_of(token)).await?.filter(|known| known.expires_at <= now))
+    }
+
     async fn look_up(&self, hash: String) -> Result<Option<Arc<KnownToken>>, StoreError> {
         let revision = self.store.revision(TOKENS);
         if let Some((_, known)) = self.known.get(&hash).filter(|(read_at, _)| *read_at == revision) {

@@ -85,7 +85,8 @@ on_each_store! {
         let over = Update::set("expires_at", bson::DateTime::from_millis(0));
         let change = Change::UpdateMany { collection: TOKENS, filter: Filter::equals("public_id", id), update: over };
         app.store.commit(Unit::of(change)).await.expect("a change");
-        get(app, &short, "/rights/levels").await.error(401, "token_invalid");
+        get(app, &short, "/rights/levels").await.error(401, "token_expired");
+        get(app, &short[..short.len() - 1], "/rights/levels").await.error(401, "token_invalid");
         assert_eq!(get(app, &long, "/rights/levels").await.status, 200);
         app.patch(&format!("/users/{}", ada.id), &json!({"active": false})).await;
         get(app, &long, "/rights/levels").await.error(401, "token_invalid");
