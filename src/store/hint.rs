@@ -25,6 +25,9 @@ pub struct Hint {
     pub skipped: u64,
     /// The paths of an index that would help. Empty if that index exists, or if no index can help.
     pub index: Vec<String>,
+    /// In a store that takes no further indexes: the first path of each that it has. Conditions and orders by these paths use one.
+    #[serde(skip)]
+    pub indexed: Vec<String>,
 }
 
 impl Hint {
@@ -44,7 +47,17 @@ impl Hint {
         if known.any(|known| index.iter().all(|path| known.contains(&path.as_str()))) {
             index.clear();
         }
-        Some(Self { examined, returned, skipped: query.skip, index })
+        Some(Self { examined, returned, skipped: query.skip, index, indexed: Vec::new() })
+    }
+
+    /// The same from a store that takes no further indexes, with the first path of each that it has.
+    pub(super) fn among<'a>(mut self, first_paths: impl Iterator<Item = &'a str>) -> Self {
+        for path in first_paths.filter(|path| *path != "_id") {
+            if !self.indexed.iter().any(|known| known == path) {
+                self.indexed.push(path.to_owned());
+            }
+        }
+        self
     }
 }
 
@@ -54,7 +67,9 @@ impl fmt::Display for Hint {
         if self.skipped > 0 {
             write!(out, " after {} on earlier pages", self.skipped)?;
         }
-        if !self.index.is_empty() {
+        if !self.index.is_empty() && !self.indexed.is_empty() {
+            write!(out, "; conditions and orders by {} use an index", self.indexed.join(", "))?;
+        } else if !self.index.is_empty() {
             let paths: Vec<String> = self.index.iter().map(|path| path.escape_default().to_string()).collect();
             write!(out, "; an index on {} would help", paths.join(", "))?;
         }
@@ -195,6 +210,11 @@ mod tests {
         assert_eq!(
             text,
             r"examined 5000 documents for 1 after 20 on earlier pages; an index on gr\u{f6}\u{df}e\n would help"
+        );
+        let hint = Hint::about(&query, 5000, 1, NO_INDEX).expect("it was much work");
+        assert_eq!(
+            hint.among(["_id", "a", "b.c", "a"].into_iter()).to_string(),
+            "examined 5000 documents for 1 after 20 on earlier pages; conditions and orders by a, b.c use an index"
         );
     }
 }

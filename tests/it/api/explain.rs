@@ -85,9 +85,12 @@ on_each_store! {
         let expected = "examined 1100 documents for 2; an index on public_id, views would help";
         let list = app.get_with("/objects/", &wanted).await;
         assert_eq!(list.results("/public_id"), [1, 2]);
-        assert_eq!(list.header(HINT), if app.store.kind() == "embedded" { expected } else { "" });
+        // The embedded store takes no further indexes, so it names those that it has.
+        let among = "examined 1100 documents for 2; conditions and orders by public_id, type_id, fields.name use an index";
+        let is_embedded = app.store.kind() == "embedded";
+        assert_eq!(list.header(HINT), if is_embedded { among } else { "" });
         let explained = app.get_with("/objects/", &[wanted[0], wanted[1], ("explain", "true")]).await;
-        assert_eq!(explained.header(HINT), expected);
+        assert_eq!(explained.header(HINT), if is_embedded { among } else { expected });
         assert_eq!(explanation(&explained)["hint"]["index"], json!(["public_id", "views"]));
         let cheap = app.get_with("/objects/", &[("filter", r#"{"type_id": 1001}"#)]).await;
         assert_eq!((&cheap.json()["total"], cheap.header(HINT)), (&json!(550), ""));

@@ -179,9 +179,10 @@ impl<'a> Question<'a> {
 
     /// The hint about the work for this many documents.
     pub(crate) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
-        let whole = collection.indexes.iter().filter(|index| index.partial.is_none());
-        let known = whole.map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
-        Hint::about(self.query, work.documents, returned, known)
+        let whole = || collection.indexes.iter().filter(|index| index.partial.is_none());
+        let known = whole().map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
+        let hint = Hint::about(self.query, work.documents, returned, known)?;
+        Some(hint.among(whole().filter_map(|index| index.components.first()).map(|part| part.path.as_str())))
     }
 
     /// Whether nothing is left to order.
