@@ -14,7 +14,7 @@ use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
 use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::object_type::ObjectType;
 use crate::exchange::cell;
-use crate::exchange::columns::{Heading, Own};
+use crate::exchange::columns::{Heading, Own, header_of};
 use crate::exchange::csv::StringRecord;
 use crate::service::resource::{self, Objects};
 
@@ -283,6 +283,7 @@ impl Planner {
             };
             match (value, heading) {
                 (Err(reason), _) => {
+                    let reason = reason + &self.field_is_meant(heading);
                     errors.push(ReportError::new(row.line, field_of(heading, self.object_type()), reason));
                 }
                 (Ok(Bson::Null), Heading::Own(_)) => {}
@@ -293,6 +294,16 @@ impl Planner {
             }
         }
         (body, Some(fields))
+    }
+
+    /// What to say of a column that is about a member of objects, when the type has a field of that name.
+    fn field_is_meant(&self, heading: &Heading) -> String {
+        match heading {
+            Heading::Own(own) if self.object_type().position(own.name()).is_some() => {
+                format!("; for the field of this name the column is {}", header_of(own.name()))
+            }
+            _ => String::new(),
+        }
     }
 
     fn linked(&self, row: &Row, link: usize, field: &str) -> Result<Bson, String> {

@@ -80,6 +80,9 @@ pub(super) struct RowReading {
     pub(super) key: Option<usize>,
 }
 
+/// How a zip file begins, and so a spreadsheet.
+const ZIP: &[u8] = b"PK\x03\x04";
+
 /// The memory that an import takes, as a multiple of the size of its file.
 const GROWTH: usize = 4;
 
@@ -93,6 +96,9 @@ impl RowReading {
         };
         let table = match form {
             ImportForm::Xlsx => sheet::read(file, room),
+            _ if file.starts_with(ZIP) => {
+                Err((1, "is no text but a zip file; add format=xlsx for a spreadsheet".to_owned()))
+            }
             _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
                 Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
             }
@@ -118,6 +124,10 @@ impl RowReading {
         let mut read = ImportRows::default();
         self.read_header(&table.header, &mut read);
         if !read.errors.is_empty() {
+            if table.rows.is_empty() {
+                let reason = "is the only line; if there were more, send the file with curl --data-binary, as -d loses line ends";
+                read.errors.push(ReportError::new(1, "", reason));
+            }
             return read;
         }
         for (line, cells) in table.rows {

@@ -63,6 +63,29 @@ async fn server(app: &TestApp) -> i64 {
 }
 
 on_each_store! {
+    async fn a_column_of_a_member_tells_how_the_field_of_its_name_is_written(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("status", "text")]).await;
+        let answer = import(app, &format!("type_id={kind}"), "hostname,status\nweb-1,in use\n").await;
+        assert_eq!(errors(&answer), at(&[(2, "status")]));
+        let reason = "must be true, false, yes, no, 1, 0 or empty; for the field of this name the column is fields.status";
+        assert_eq!(answer.json()["report"]["errors"][0]["reason"], reason);
+        let answer = import(app, &format!("type_id={kind}"), "hostname,fields.status\nweb-1,in use\n").await;
+        assert_eq!(counts(&answer), (1, 0, 0));
+    }
+
+    async fn a_file_that_is_no_table_tells_what_it_may_be(app) {
+        let kind = server(app).await;
+        let zip = import(app, &format!("type_id={kind}"), &b"PK\x03\x04\x14\x00\xff\xfe"[..]).await;
+        let reason = |answer: &Answer, index: usize| answer.json()["report"]["errors"][index]["reason"].clone();
+        assert_eq!(errors(&zip), at(&[(1, "")]));
+        assert_eq!(reason(&zip, 0), "is no text but a zip file; add format=xlsx for a spreadsheet");
+        // As curl -d sends it.
+        let joined = import(app, &format!("type_id={kind}"), "hostname,coresa,1b,2").await;
+        assert_eq!(errors(&joined), at(&[(1, "coresa"), (1, "1b"), (1, "2"), (1, "")]));
+        let lost = "is the only line; if there were more, send the file with curl --data-binary, as -d loses line ends";
+        assert_eq!(reason(&joined, 3), lost);
+    }
+
     async fn lines_create_change_and_keep_objects_by_their_id(app) {
         let server = server(app).await;
         let first = app.create_object(server, &json!({"hostname": "a", "cores": 1, "rented": true})).await;
@@ -139,7 +162,8 @@ on_each_store! {
             ("hostname,cores=rack/name", &[(1, "cores=rack/name")]),
             ("", &[(1, "")]),
         ] {
-            assert_eq!(errors(&import(app, &format!("type_id={server}"), header).await), at(places), "{header}");
+            let file = format!("{header}\n{}", if header.is_empty() { "" } else { "a\n" });
+            assert_eq!(errors(&import(app, &format!("type_id={server}"), file).await), at(places), "{header}");
         }
         let without_key = import(app, &format!("type_id={server}&key=hostname"), "cores\n1\n").await;
         assert_eq!(errors(&without_key), at(&[(1, "hostname")]));
