@@ -121,7 +121,7 @@ fn is_address(sent: &str) -> Result<(), ValidationError> {
 /// # Errors
 /// Everything that is wrong with the body.
 pub fn read(body: &Document) -> Result<Document, Violations> {
-    let accepted = WEBHOOK.apply(body)?;
+    let accepted = WEBHOOK.apply(body).map_err(|found| found.map(|violation| of_filter(violation, body)))?;
     let said = |name: &str| accepted.get_str(name).ok();
     let rules = Rules {
         name: said("name").unwrap_or_default(),
@@ -160,6 +160,27 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
         "view": rules.view.unwrap_or(VIEWS[0]),
         "active": accepted.get_bool("active").unwrap_or(true),
     })
+}
+
+/// What is said of a filter that is an object, as lists take it.
+fn of_filter(violation: Violation, body: &Document) -> Violation {
+    if violation.pointer == "/filter" && matches!(body.get("filter"), Some(Bson::Document(_))) {
+        return Violation::new("/filter", "must be a string: the filter as JSON in a text, \"{\\\"type_id\\\": 1}\"");
+    }
+    violation
+}
+
+/// Whether a body names another state than that which it has, or is about to have. `stored` is the webhook that it changes.
+pub fn other_state(body: &Document, stored: Option<&Document>) -> Violations {
+    let Some(sent) = body.get("state").filter(|sent| **sent != Bson::Null) else { return Violations::new() };
+    let is_active = body.get_bool("active").unwrap_or(true);
+    let fits =
+        if is_active { sent.as_str() == Some(ACTIVE) } else { [Some(OFF), Some(PAUSED)].contains(&sent.as_str()) };
+    if fits || stored.is_some_and(|stored| stored.get("state") == Some(sent)) {
+        return Violations::new();
+    }
+    let message = "is set by the service; \"active\": true has the webhook deliver, \"active\": false stops it";
+    Violation::new("/state", message).into()
 }
 
 /// A new stored webhook.

@@ -13,7 +13,7 @@ use super::parts::MOST_WEBHOOKS;
 use super::question::Asked;
 use super::signature::{message, new_secret};
 use crate::auth::Secret;
-use crate::domain::schema::without_unknown;
+use crate::domain::schema::{without, without_unknown};
 use crate::domain::webhook_input::{self, WEBHOOK};
 use crate::outgoing::Outcome;
 use crate::query::{Filter, Sort};
@@ -153,7 +153,8 @@ async fn accepted(
     body: &Document,
     stored: Option<&Document>,
 ) -> Result<Document, ServiceError> {
-    let read = without_unknown(&WEBHOOK, body, stored, webhook_input::read(body));
+    let read = without(webhook_input::other_state(body, stored), webhook_input::read(body));
+    let read = without_unknown(&WEBHOOK, body, stored, read);
     let mut accepted = read.map_err(ServiceError::Violations)?;
     let url = url_of(&accepted)?;
     if services.webhooks.sender.refuses(&url) {

@@ -72,6 +72,21 @@ on_each_store! {
         assert!(!right.headers.contains_key("inventory-query-hint"), "{right:?}");
     }
 
+    async fn a_state_is_no_way_to_turn_a_webhook_on_or_off(app) {
+        app.post("/webhooks/", &body()).await;
+        for (sent, is_active) in [("active", false), ("off", true), ("paused", true)] {
+            app.patch("/webhooks/1", &json!({"active": is_active})).await;
+            let answer = app.patch("/webhooks/1", &json!({"state": sent})).await;
+            let told = answer.error(400, "validation_failed");
+            assert_eq!(answer.pointers(), ["/state"]);
+            let message = "is set by the service; \"active\": true has the webhook deliver, \"active\": false stops it";
+            assert_eq!(told["errors"][0]["message"], message);
+        }
+        app.patch("/webhooks/1", &json!({"active": false})).await;
+        let both = app.patch("/webhooks/1", &json!({"state": "active", "active": true})).await;
+        assert_eq!((both.status.as_u16(), &both.json()["result"]["state"]), (202, &json!("active")), "{}", both.text);
+    }
+
     async fn a_repeated_creation_makes_one_webhook(app) {
         let post = async || send(app.request(Method::POST, "/webhooks/").header("Idempotency-Key", "one").json(&body())).await;
         assert_eq!(post().await.status, 201);
@@ -90,6 +105,9 @@ on_each_store! {
             (json!({"resources": []}), "/resources"),
             (json!({"url": "https://[::1]/"}), "/url"),
             (json!({"url": "https://169.254.169.254/"}), "/url"),
+            (json!({"url": "https://localhost/"}), "/url"),
+            (json!({"url": "https://hooks.localhost:8443/"}), "/url"),
+            (json!({"resources": ["objects"], "filter": {"type_id": 1}}), "/filter"),
             (json!({"filter": "{}"}), "/filter"),
             (json!({"resources": ["objects"], "filter": "{\"$x\": 1}"}), "/filter"),
             (json!({"resources": ["objects"], "filter": "type 7"}), "/filter"),
