@@ -13,7 +13,7 @@ use super::error_code::ErrorCode;
 use super::history::author::as_action;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
-use super::references::{self, OnReferences, changeable};
+use super::references::{self, OnReferences, changeable, removable};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types};
 use super::services::Services;
 use super::shown::{self, Shown};
@@ -441,8 +441,10 @@ pub(super) async fn remove_found(
             return Ok(removed);
         }
         for object in removed.iter() {
-            let entry = changeable(services, caller, object, Permission::Delete).await?;
-            shown::check_tags(if_match, &entry, caller, object)?;
+            match removable(services, caller, object).await? {
+                Some(entry) => shown::check_tags(if_match, &entry, caller, object)?,
+                None => if_match.check(object)?,
+            }
         }
         let mut unit = references::unit_for_removal(services, caller, &removed, on_references).await?;
         for object in removed.iter() {

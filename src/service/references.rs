@@ -182,6 +182,21 @@ async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -
     }
 }
 
+/// As [`changeable`], for an object that is to be removed. One without a type has no access list: whoever sees all objects
+/// may remove it.
+pub(super) async fn removable(
+    services: &Services,
+    caller: &Caller,
+    object: &RawDocument,
+) -> Result<Option<Arc<TypeEntry>>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let has_type = integer(object, "type_id").is_some_and(|id| types.get(id).is_some());
+    if !has_type && types.visible_to(caller).is_none() {
+        return Ok(None);
+    }
+    changeable(services, caller, object, Permission::Delete).await.map(Some)
+}
+
 /// The type of an object that the caller may change.
 pub(super) async fn changeable(
     services: &Services,
@@ -194,7 +209,8 @@ pub(super) async fn changeable(
         return Err(types.absent(caller, integer(object, "public_id").unwrap_or_default()));
     }
     let Some(entry) = integer(object, "type_id").and_then(|id| types.get(id).cloned()) else {
-        let message = "the type of this object does not exist any more; it can only be read";
+        let message = "the type of this object does not exist any more; it can be read, and deleted by a caller from whom no \
+                       type is hidden";
         return Err(ServiceError::refused(ErrorCode::TypeMissing, message));
     };
     entry.permit(caller, permission)?;

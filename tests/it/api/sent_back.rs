@@ -6,6 +6,7 @@ use inventory_service::store::collections::{OBJECTS, TYPES};
 use inventory_service::store::{Change, Unit};
 use serde_json::json;
 
+use super::people::Person;
 use crate::support::app::{TestApp, on_each_store};
 
 /// Stores a document as another tool would.
@@ -58,6 +59,25 @@ on_each_store! {
         let put = app.put("/objects/50", &changed).await;
         put.error(400, "validation_failed");
         assert_eq!(put.pointers(), ["/version"]);
+    }
+
+    async fn an_object_without_a_type_can_be_deleted_by_those_who_see_everything(app) {
+        for (id, type_id) in [(50, Bson::from("rack")), (51, 4_711_i64.into()), (52, Bson::Null)] {
+            store(app, OBJECTS, doc! { "_id": id, "public_id": i64::from(id), "type_id": type_id, "fields": [] }).await;
+        }
+        app.patch("/objects/50", &json!({"active": false})).await.error(400, "type_missing");
+        let rights = ["base.framework.object.view", "base.framework.object.delete"];
+        let person = Person::with_rights(app, "ada", &rights).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ"]}}});
+        let hidden = app.created("/types/", &json!({"name": "vault", "author_id": 1, "acl": acl})).await;
+        person.delete(app, "/objects/50").await.error(400, "type_missing");
+        let reader = Person::with_rights(app, "eve", &rights[..1]).await;
+        reader.delete(app, "/objects/50").await.error(403, "right_missing");
+        assert_eq!(app.delete("/objects/50").await.status, 200);
+        assert_eq!(app.patch(&format!("/types/{hidden}"), &json!({"acl": {"activated": false}})).await.status, 202);
+        let deleted = person.delete(app, "/objects/51,52").await;
+        assert_eq!(deleted.status, 200, "{}", deleted.text);
+        assert_eq!(app.get("/objects/").await.json()["total"], 0);
     }
 
     async fn a_type_of_another_tool_can_be_sent_back(app) {
