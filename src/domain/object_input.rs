@@ -56,7 +56,7 @@ pub fn members() -> &'static [&'static str] {
 pub struct ObjectInput {
     /// The id that the client wants.
     pub public_id: Option<i64>,
-    /// The type; required for a new object.
+    /// The type; required for a new object. One that is written as a text counts too, beside the violation that it is.
     pub type_id: Option<i64>,
     /// Kept as it comes; nothing depends on it.
     pub status: Option<bool>,
@@ -91,7 +91,7 @@ impl ObjectInput {
     fn of(accepted: &Document, body: &Document) -> Self {
         Self {
             public_id: accepted.get_i64("public_id").ok(),
-            type_id: accepted.get_i64("type_id").ok(),
+            type_id: accepted.get_i64("type_id").ok().or_else(|| body.get_str("type_id").ok()?.parse().ok()),
             status: accepted.get_bool("status").ok(),
             version: accepted.get_str("version").ok().map(str::to_owned),
             author_id: accepted.get_i64("author_id").unwrap_or_default(),

@@ -268,6 +268,18 @@ on_each_store! {
         app.get("/objects/clean/99").await.error(404, "type_not_found");
     }
 
+    async fn a_type_that_is_written_as_a_text_hides_no_other_error(app) {
+        let kind = app.create_type("server", &[("units", "number")]).await;
+        let body = json!({"type_id": kind.to_string(), "author_id": 77, "fields": [
+            {"name": "unit", "value": 1}, {"name": "units", "value": "2"}]});
+        let all = ["/type_id", "/fields/0/name", "/fields/1/value", "/author_id"];
+        let answer = app.post("/objects/", &body).await;
+        answer.error(400, "validation_failed");
+        assert_eq!(answer.pointers(), all);
+        let of_bulk = app.post("/objects/bulk", &json!([body])).await.json()["results"][0].clone();
+        assert_eq!(of_bulk["errors"].as_array().map(Vec::len), Some(all.len()), "{of_bulk}");
+    }
+
     async fn objects_of_an_inactive_type_can_only_be_read(app) {
         let kind = app.create_type("kind", &[]).await;
         let id = app.create_object(kind, &json!({})).await;
