@@ -30,6 +30,10 @@ pub const OBJECT: Schema = Schema {
     unknown: Unknown::RefusedUnlessRead,
 };
 
+/// The body that says whether an object is active.
+pub const STATE: Schema =
+    Schema { members: &[Member::required("active", Kind::Boolean)], unknown: Unknown::RefusedUnlessRead };
+
 /// Members that the service owns; everything else on a stored object came from other tools.
 const KNOWN: [&str; 12] = [
     "_id",

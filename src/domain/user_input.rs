@@ -33,6 +33,10 @@ pub const LOGIN: Schema = Schema {
     unknown: Unknown::Dropped,
 };
 
+/// The body that gives a user another password.
+pub const PASSWORD: Schema =
+    Schema { members: &[Member::required("password", Kind::Text)], unknown: Unknown::RefusedUnlessRead };
+
 /// Members that need `base.user-management.user.edit`, even on the caller's own user.
 pub const PROTECTED: [&str; 4] = ["group_id", "active", "authenticator", "registration_time"];
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
+use bson::Bson;
 use serde_json::json;
 
 use super::body::{JsonBody, JsonValue};
@@ -26,6 +27,7 @@ use super::schema::{
 use super::sent::{Sent, beside_body};
 use super::state::HttpState;
 use crate::admission;
+use crate::domain::object_input::STATE;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
 use crate::service::history::as_of::AccessLists;
@@ -35,7 +37,7 @@ use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{self, Listed, Objects};
 use crate::service::shown::Shown;
-use crate::service::{Caller, ErrorCode, advice, field_names, references, rendering};
+use crate::service::{Caller, ErrorCode, ServiceError, advice, field_names, references, rendering};
 use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
@@ -438,6 +440,11 @@ pub(super) async fn set_state(
     let wanted = body.0.as_bool().or_else(|| body.0.get("active")?.as_bool());
     let active = wanted
         .ok_or_else(|| ApiError::new(ErrorCode::StateInvalid, "send true, false, or {\"active\": true or false}"))?;
+    let names = body.0.as_object().into_iter().flat_map(|members| members.keys().cloned());
+    let unknown = STATE.unknown_members(&names.map(|name| (name, Bson::Null)).collect(), None);
+    if !unknown.is_empty() {
+        return Err(ServiceError::Violations(unknown).into());
+    }
     match service::set_state(&state.services, &caller.0, id.0, &condition.0, active).await? {
         Some(updated) => {
             Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))

@@ -20,8 +20,8 @@ use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
 use crate::domain::schema::without_unknown;
 use crate::domain::user::{FIRST_ADMIN, OIDC_AUTHENTICATOR};
-use crate::domain::user_input::USER;
-use crate::domain::{document, user_input, webhook_input};
+use crate::domain::user_input::{PASSWORD, USER};
+use crate::domain::{Violation, document, user_input, webhook_input};
 use crate::query::{Filter, Sort, SortKey, Update};
 use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS, WEBHOOKS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
@@ -116,8 +116,14 @@ pub async fn change_password(
     if_match: &IfMatch,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let password = user_input::new_password(body)
-        .ok_or_else(|| ServiceError::violation("/password", "must be a string: the new password"))?;
+    let mut violations = PASSWORD.unknown_members(body, None);
+    let password = user_input::new_password(body);
+    if password.is_none() {
+        violations.push(Violation::new("/password", "must be a string: the new password"));
+    }
+    if !violations.is_empty() {
+        return Err(ServiceError::Violations(violations));
+    }
     patch_user(services, caller, id, if_match, &serde_json::json!({"password": password})).await
 }
 

@@ -277,8 +277,7 @@ fn user_rules() -> Value {
 }
 
 fn password_body() -> Value {
-    let schema = json!({"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]});
-    merged(schema, &json!({"properties": {"password": password()}}))
+    merged(object(&user_input::PASSWORD, Use::Body), &json!({"properties": {"password": password()}}))
 }
 
 fn group_rules() -> Value {
@@ -343,7 +342,7 @@ fn webhook_rules() -> Value {
 fn state() -> Value {
     json!({"anyOf": [
         {"type": "boolean"},
-        {"type": "object", "properties": {"active": {"type": "boolean"}}, "required": ["active"]},
+        object(&object_input::STATE, Use::Body),
     ]})
 }
 

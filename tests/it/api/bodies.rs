@@ -13,6 +13,18 @@ fn a_type(field: &Value) -> Value {
 }
 
 on_each_store! {
+    async fn short_bodies_refuse_what_they_do_not_list_too(app) {
+        let kind = app.create_type("rack", &[]).await;
+        let object = app.create_object(kind, &json!({})).await;
+        let password = app.patch("/users/1/password", &json!({"pasword": "a long password"})).await;
+        password.error(400, "validation_failed");
+        assert_eq!(password.pointers(), ["/pasword", "/password"]);
+        let state = app.put(&format!("/objects/{object}/state"), &json!({"active": false, "x": 1})).await;
+        state.error(400, "validation_failed");
+        assert_eq!(state.pointers(), ["/x"]);
+        assert_eq!(app.get(&format!("/objects/{object}/state")).await.json(), true);
+    }
+
     async fn a_misspelt_member_is_refused_with_its_place_and_the_right_name(app) {
         let kind = app.create_type("rack", &[("a", "text")]).await;
         let object = app.create_object(kind, &json!({"a": "x"})).await;
