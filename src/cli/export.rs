@@ -13,6 +13,7 @@ use crate::plural::counted;
 use crate::progress;
 use crate::settings::Settings;
 
+use super::backup::STANDARD;
 use super::output::say;
 use super::tables::{read_delimiter, read_encoding};
 use super::{Outcome, reading_services};
@@ -65,6 +66,9 @@ impl StyleOptions {
 
 impl ExportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
+        if self.directory.as_os_str() == STANDARD {
+            return Err("an export is a directory of files; name one, or ./- for this name".into());
+        }
         let style = self.style.read()?;
         let progress = progress::on_stderr();
         let now = SystemClock.now();

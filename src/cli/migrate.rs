@@ -42,8 +42,8 @@ impl MigrateCommand {
                 "say which store: --to URI copies the store of store.uri there, --from URI copies from there".into()
             );
         }
-        let (from, to) = (at(&settings, self.from.as_deref())?, at(&settings, self.to.as_deref())?);
-        if from.store.uri.expose() == to.store.uri.expose() {
+        let (from, to) = (at(&settings, "--from", self.from.as_deref())?, at(&settings, "--to", self.to.as_deref())?);
+        if is_same(&from, &to)? {
             return Err("--from and --to name the same store; name the one that store.uri does not name".into());
         }
         let source = app::open_aside(&from.store).await?;
@@ -71,13 +71,23 @@ impl MigrateCommand {
 }
 
 /// The same settings on another store.
-fn at(settings: &Settings, uri: Option<&str>) -> Result<Settings, StartError> {
+fn at(settings: &Settings, option: &str, uri: Option<&str>) -> Result<Settings, String> {
     let mut settings = settings.clone();
     if let Some(uri) = uri {
         settings.store.uri = uri.into();
-        settings.store.location()?;
+        settings.store.location().map_err(|error| error.to_string().replacen("store.uri", option, 1))?;
     }
     Ok(settings)
+}
+
+/// Whether both name the same store, as far as the names tell.
+fn is_same(one: &Settings, other: &Settings) -> Result<bool, StartError> {
+    if let (StoreUri::Embedded(one), StoreUri::Embedded(other)) = (one.store.location()?, other.store.location()?) {
+        return Ok(
+            one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+        );
+    }
+    Ok(one.store.uri.expose() == other.store.uri.expose())
 }
 
 async fn status(settings: &Settings) -> Outcome {

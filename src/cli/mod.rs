@@ -110,11 +110,11 @@ impl Default for Command {
 
 impl Command {
     /// The settings that options of the command stand for.
-    pub fn settings(&self) -> Option<(String, String)> {
-        match self {
-            Self::Serve(command) => command.wire.clone().map(|address| ("wire.address".to_owned(), address)),
-            _ => None,
-        }
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let Self::Serve(command) = self else { return Vec::new() };
+        let wire = command.wire.clone().map(|address| ("wire.address".to_owned(), address));
+        let port = command.port.map(|port| ("server.port".to_owned(), port.to_string()));
+        wire.into_iter().chain(port).collect()
     }
 
     /// Carries the command out, on a runtime that it starts here: so the futures are compiled with the library, not once

@@ -14,6 +14,9 @@ pub struct ServeCommand {
     /// the setting wire.address.
     #[arg(long, value_name = "ADDRESS")]
     pub wire: Option<String>,
+    /// Listens on this port for this run; it is the setting server.port.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
 }
 
 pub(super) async fn run(settings: Settings) -> Outcome {

@@ -22,7 +22,7 @@ use crate::store::{FindQuery, StoreError};
 /// What can be done with users.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Add a user. The password is read from standard input, or generated and printed.
+    /// Add a user. The password is read from standard input; with `--generate` it is made up and printed.
     Add {
         /// What the user signs in as.
         user_name: String,
@@ -33,7 +33,7 @@ pub enum UserCommand {
         #[arg(long)]
         generate: bool,
     },
-    /// Give a user another password, and end all sessions of the user.
+    /// Give a user another password, and end all sessions of the user. It comes as with `add`.
     Passwd {
         /// What the user signs in as.
         user_name: String,
@@ -141,7 +141,12 @@ pub(super) fn typed_password() -> io::Result<Secret> {
     if !io::stdin().is_terminal() {
         let mut line = String::new();
         io::stdin().read_line(&mut line)?;
-        return Ok(line.trim_end_matches(['\r', '\n']).into());
+        let password = line.trim_end_matches(['\r', '\n']);
+        if password.is_empty() {
+            let message = "the standard input holds no password; write one there, or say --generate";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        return Ok(password.into());
     }
     let password = rpassword::prompt_password("new password (not shown): ")?;
     if rpassword::prompt_password("the same again: ")? == password {

@@ -27,7 +27,7 @@ impl FromRequest for PathTokenId {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("token_id").unwrap_or_default();
-        ready(positive(segment).map(Self).ok_or_else(|| no_id(segment)))
+        ready(positive(segment).map(Self).ok_or_else(|| nothing_under(segment, "the list of tokens has them")))
     }
 }
 
@@ -80,8 +80,11 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
 
 /// 404 for an invalid id.
 fn no_id(segment: &str) -> ApiError {
-    let message =
-        format!("there is nothing under {segment:?}: ids are whole numbers from 1; names are asked for by filter");
+    nothing_under(segment, "names are asked for by filter")
+}
+
+fn nothing_under(segment: &str, remedy: &str) -> ApiError {
+    let message = format!("there is nothing under {segment:?}: ids are whole numbers from 1; {remedy}");
     ApiError::new(ErrorCode::NotFound, message)
 }
 

@@ -19,6 +19,9 @@ use crate::store::FileStore;
 
 /// The socket beside the store's file.
 const SOCKET: &str = "inventory.sock";
+/// What is said of a path that fits no socket.
+const TOO_LONG: &str =
+    "the path is too long for a socket; stop the service for a backup, or move the store to a shorter path";
 /// What is asked.
 const BACKUP: &str = "backup";
 /// How long a client may take to send the request, or to read the next bytes.
@@ -54,7 +57,10 @@ impl Control {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
+        let listener = UnixListener::bind(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => io::Error::new(error.kind(), TOO_LONG),
+            _ => error,
+        })?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let owner = rustix::process::geteuid().as_raw();
         let task = tokio::spawn(async move {
@@ -150,7 +156,13 @@ pub struct Sending {
 /// When it refuses, or stops answering.
 pub fn ask_for_backup(directory: &Path) -> io::Result<Option<Sending>> {
     let mut connection = match Connection::connect(directory.join(SOCKET)) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+        // With an invalid input the path is too long for a socket, so no service has one there.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::InvalidInput
+            ) =>
+        {
             return Ok(None);
         }
         connected => connected?,

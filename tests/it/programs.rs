@@ -1,6 +1,7 @@
 //! The commands as programs among others: closed pipes, full disks, directories without a store, shells and `man`.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -146,4 +147,40 @@ fn the_version_is_that_of_the_package() {
     let version = text(&run(empty().path(), &["--version"]).stdout);
     let expected = concat!("inventory-service ", env!("CARGO_PKG_VERSION"));
     assert!(version.starts_with(expected), "{version}");
+}
+
+#[test]
+fn a_wrong_use_of_a_command_names_what_was_written() {
+    let directory = with_a_store();
+    for (arguments, told) in [
+        (&["export", "-"][..], "an export is a directory of files; name one, or ./- for this name"),
+        (&["user", "add", "ada"], "the standard input holds no password; write one there, or say --generate"),
+        (&["migrate", "--from", "copy"], "--from: must start with embedded:, mongodb:// or mongodb+srv://"),
+        (
+            &["migrate", "--from", "embedded:data", "--to", "embedded:data/"],
+            "--from and --to name the same store; name the one that store.uri does not name",
+        ),
+        (&["serve", "--port", "99999"], "invalid value '99999' for '--port <PORT>': 99999 is not in 0..=65535"),
+    ] {
+        let said = text(&run(directory.path(), arguments).stderr);
+        assert!(said.contains(told), "{arguments:?}: {said}");
+    }
+    assert!(!directory.path().join("-").exists());
+}
+
+#[test]
+fn a_store_with_a_long_path_is_backed_up_while_nobody_serves_it() {
+    let directory = empty();
+    let long = format!("store.uri=embedded:{}", "a-directory-with-a-long-name/".repeat(6));
+    let made = run(directory.path(), &["demo", "--objects", "200", "--set", &long]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let backup = run(directory.path(), &["backup", "one", "--set", &long]);
+    assert!(backup.status.success(), "{}", text(&backup.stderr));
+    let mut service = command(directory.path(), &["serve", "--port", "0", "--set", &long]);
+    let mut service = service.stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let log = BufReader::new(service.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let told = "the path is too long for a socket; stop the service for a backup, or move the store to a shorter path";
+    let is_told = log.take(40).any(|line| line.contains(told));
+    service.kill().and_then(|()| service.wait()).expect("it ends");
+    assert!(is_told);
 }

@@ -75,6 +75,9 @@ on_each_store! {
         assert_eq!((deleted.status.as_u16(), &deleted.json()["deleted_entry"]["name"]), (202, &json!("backup")));
         get(app, &token, "/rights/levels").await.error(401, "token_invalid");
         ada.delete(app, &path).await.error(404, "token_not_found");
+        let by_name = ada.delete(app, &format!("/users/{}/tokens/backup", ada.id)).await.error(404, "not_found");
+        let told = "there is nothing under \"backup\": ids are whole numbers from 1; the list of tokens has them";
+        assert_eq!(by_name["message"], told);
     }
 
     async fn a_token_ends_with_its_time_and_with_its_user(app) {
