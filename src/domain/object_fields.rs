@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bson::{Bson, DateTime};
+use bson::{Bson, DateTime, Document};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
@@ -217,7 +217,8 @@ impl FieldRules {
 impl FieldRule {
     fn of(field: &Field, object_type: &ObjectType) -> Self {
         let kind = ValueKind::named(&field.kind);
-        let options = matches!(field.kind.as_str(), "select" | "radio")
+        let options = OF_OPTIONS
+            .contains(&field.kind.as_str())
             .then(|| field.options.iter().map(|option| option.name.clone()).collect());
         let pattern = field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok());
         Self {
@@ -330,6 +331,30 @@ impl ValueKind {
         .unwrap_or(Bson::Null)
     }
 }
+
+/// Why the `value` of a field is no default for it, for the author of the type. An empty one is none.
+pub fn no_default(field: &Document) -> Option<String> {
+    let (kind, value) = (field.get_str("type").ok()?, field.get_str("value").ok()?);
+    let options = field.get_array("options").into_iter().flatten().filter_map(Bson::as_document);
+    let options: Vec<&str> = options.filter_map(|option| option.get_str("name").ok()).collect();
+    let text = Bson::from(value);
+    let expected = match ValueKind::named(kind) {
+        _ if value.is_empty() => return None,
+        ValueKind::Text if OF_OPTIONS.contains(&kind) && !options.contains(&value) => {
+            format!("one of the options {}", options.join(", "))
+        }
+        ValueKind::Text | ValueKind::Any => return None,
+        kind if kind.default_value(&text) != Bson::Null => return None,
+        ValueKind::Number => "a number as text".to_owned(),
+        ValueKind::Checkbox => "true or false as text".to_owned(),
+        ValueKind::Reference => "the id of an object as text".to_owned(),
+        ValueKind::Date => "an ISO 8601 date".to_owned(),
+    };
+    Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
+}
+
+/// The kinds of which the values are among the options.
+const OF_OPTIONS: [&str; 2] = ["select", "radio"];
 
 /// Compiles a field's pattern so that it must match the whole value.
 ///

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::kinds;
+use super::object_fields::{kinds, no_default};
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
@@ -204,22 +204,32 @@ fn completed(mut accepted: Document, mut violations: Violations) -> (Document, V
     (accepted, violations)
 }
 
-/// The accepted body, unless the kind of a field looks like a misspelt one. `stored` is the type that it changes: kinds that it
-/// has pass.
-///
-/// # Errors
-/// The places of these kinds.
-pub fn without_misspelt_kinds(accepted: Document, stored: Option<&Document>) -> Result<Document, Violations> {
-    let mut violations = Violations::new();
+/// What new fields of a body must not have: a kind that looks like a misspelt one, and a default that the field does not take.
+/// `stored` is the type that the body changes: what it has passes.
+pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let before: HashSet<&str> =
         stored.map(|stored| unknown_kinds(stored).map(|(_, kind)| kind).collect()).unwrap_or_default();
-    for (index, kind) in unknown_kinds(&accepted).filter(|(_, kind)| !before.contains(kind)) {
-        if let Some(meant) = suggest::misspelt(kind, &kinds()) {
-            let message = format!("{} is no known kind of field; did you mean {meant}?", quoted(kind));
-            violations.push(Violation::new(format!("/fields/{index}/type"), message));
-        }
-    }
-    if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+    let kinds_of = unknown_kinds(body).filter(|(_, kind)| !before.contains(kind)).filter_map(|(index, kind)| {
+        let meant = suggest::misspelt(kind, &kinds())?;
+        let message = format!("{} is no known kind of field; did you mean {meant}?", quoted(kind));
+        Some(Violation::new(format!("/fields/{index}/type"), message))
+    });
+    let odd = stored.into_iter().flat_map(fields_of).filter(|(_, field)| no_default(field).is_some());
+    let kept: HashSet<_> = odd.filter_map(|(_, field)| default_of(field)).collect();
+    let new = fields_of(body).filter(|(_, field)| default_of(field).is_none_or(|default| !kept.contains(&default)));
+    let defaults =
+        new.filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/value"), no_default(field)?)));
+    kinds_of.chain(defaults).collect()
+}
+
+/// Where an access list names groups.
+pub const GROUPS: &str = "acl/groups/includes";
+
+/// The keys of the groups in an access list.
+pub fn groups(object_type: &Document) -> impl Iterator<Item = &str> {
+    let groups = object_type.get_document("acl").and_then(|acl| acl.get_document("groups"));
+    let includes = groups.and_then(|groups| groups.get_document("includes"));
+    includes.into_iter().flat_map(Document::keys).map(String::as_str)
 }
 
 /// What other systems call the kinds.
@@ -254,9 +264,18 @@ pub fn warnings(stored: &Document) -> Vec<String> {
 
 /// The positions of fields of unknown kinds, and these kinds.
 fn unknown_kinds(object_type: &Document) -> impl Iterator<Item = (usize, &str)> {
-    let fields = object_type.get_array("fields").into_iter().flatten().enumerate();
-    let kinds_of = fields.filter_map(|(index, field)| Some((index, field.as_document()?.get_str("type").ok()?)));
+    let kinds_of = fields_of(object_type).filter_map(|(index, field)| Some((index, field.get_str("type").ok()?)));
     kinds_of.filter(|(_, kind)| !kinds().contains(kind))
+}
+
+/// The name of a field and its default.
+fn default_of(field: &Document) -> Option<(&str, &str)> {
+    Some((field.get_str("name").ok()?, field.get_str("value").ok()?))
+}
+
+fn fields_of(object_type: &Document) -> impl Iterator<Item = (usize, &Document)> {
+    let fields = object_type.get_array("fields").into_iter().flatten().enumerate();
+    fields.filter_map(|(index, field)| Some((index, field.as_document()?)))
 }
 
 /// The stored document after an update by `editor`; creation time, id and foreign members stay.

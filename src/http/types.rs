@@ -3,7 +3,6 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
-use bson::raw::RawDocument;
 
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
@@ -21,7 +20,6 @@ use super::schema::{
 };
 use super::sent::Sent;
 use super::state::HttpState;
-use crate::domain::type_input;
 use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
@@ -70,14 +68,14 @@ pub(super) async fn get_type(
     envelope::single::<Types>(&state, &request, &found)
 }
 
-/// The answer with a header for each field of an unknown kind.
-fn warned(mut response: HttpResponse, stored: &RawDocument) -> Result<HttpResponse, ApiError> {
-    for text in type_input::warnings(&resource::decode(stored)?) {
+/// The answer with a header for each warning.
+pub(super) fn warned(mut response: HttpResponse, warnings: Vec<String>) -> HttpResponse {
+    for text in warnings {
         if let Ok(text) = HeaderValue::try_from(text) {
             response.headers_mut().append(WARNING, text);
         }
     }
-    Ok(response)
+    response
 }
 
 /// The changed type, with a header for what was lost too.
@@ -88,20 +86,17 @@ pub(super) fn answered(
     changed: &Changed,
 ) -> Result<HttpResponse, ApiError> {
     let response = envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, &changed.after)?;
-    let mut response = warned(response, &changed.after)?;
+    let mut warnings = changed.warnings.clone();
     if !changed.still_used.is_empty() {
         let names: Vec<String> = changed.still_used.iter().take(MOST_NAMED).map(|name| quoted(name)).collect();
         let more = if changed.still_used.len() > MOST_NAMED { " and more" } else { "" };
         let names = format!("{}{more}", names.join(", "));
-        let text = format!(
+        warnings.push(format!(
             "fields: the type has lost {names}, which objects still have; send the whole list to keep them, or PUT \
              /rest/objects/clean/{id} to remove their values"
-        );
-        if let Ok(text) = HeaderValue::try_from(text) {
-            response.headers_mut().append(WARNING, text);
-        }
+        ));
     }
-    Ok(response)
+    Ok(warned(response, warnings))
 }
 
 /// A warning has so many names, of so many characters.
@@ -120,6 +115,7 @@ operation! {
 pub(super) async fn create_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
@@ -127,7 +123,8 @@ pub(super) async fn create_type(
     let work = service::create_type(&state.services, &body.0);
     let again = async |outcome| resource::encode(&outcome);
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, &created)
+    let warnings = service::warnings(&state.services, &caller.0, None, &created).await?;
+    Ok(warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, warnings))
 }
 
 operation! {

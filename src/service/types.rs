@@ -1,5 +1,6 @@
 //! Types of objects: their rules, and what changes with them. docs/api.md, Types.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -9,11 +10,13 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
-use super::resource::{self, Categories, Decision, Objects, Resource, Types};
+use super::resource::{self, Categories, Decision, Groups, Objects, Resource, Types};
 use super::services::Services;
-use crate::domain::acl::Permission;
-use crate::domain::schema::without_unknown;
-use crate::domain::{self, type_input};
+use crate::domain::acl::{Acl, Permission};
+use crate::domain::document::integer;
+use crate::domain::schema::{without, without_unknown};
+use crate::domain::type_input::{self, GROUPS};
+use crate::domain::{self, Violation};
 use crate::plural::counted;
 use crate::query::{Filter, Update};
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
@@ -36,7 +39,7 @@ pub struct TypeRemoval {
 /// # Errors
 /// Violations of the body, a taken name or id.
 pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = read(body, None)?;
+    let accepted = read(services, body, None).await?;
     let wanted = accepted.get_i64("public_id").ok();
     let now = services.now();
     resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
@@ -61,12 +64,14 @@ pub async fn update_type(
     if_match: &IfMatch,
     body: &Document,
 ) -> Result<Changed, ServiceError> {
-    let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before);
+    let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before).await;
     changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
 }
 
 /// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
 ///
+    /// What else was taken, but may not be what was meant.
+    pub warnings: Vec<String>,
 /// # Errors
 /// As [`update_type`].
 pub async fn patch_type(
@@ -81,7 +86,7 @@ pub async fn patch_type(
         if patch.get("editor_id").is_none() {
             body.remove("editor_id");
         }
-        replace_type(services, caller, id, &body, before)
+        replace_type(services, caller, id, &body, before).await
     };
     changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
 }
@@ -118,7 +123,50 @@ async fn changed(
             }
         }
     }
-    Ok(Changed { after, still_used })
+    let warnings = warnings(services, caller, Some(&before), &after).await?;
+    Ok(Changed { after, still_used, warnings })
+}
+
+/// What to say of a stored type: what its fields hold, whom its access list names, and whether it shuts the caller out.
+///
+/// # Errors
+/// When the stored type cannot be read.
+pub async fn warnings(
+    services: &Services,
+    caller: &Caller,
+    before: Option<&RawDocument>,
+    after: &RawDocument,
+) -> Result<Vec<String>, ServiceError> {
+    let before = before.map(resource::decode).transpose()?;
+    let after = resource::decode(after)?;
+    let may_read = |object_type: &Document| {
+        let acl = object_type.get_document("acl").map(Acl::from_document).unwrap_or_default();
+        acl.allows(caller.group_id, Permission::Read)
+    };
+    let mut warnings = type_input::warnings(&after);
+    if before.as_ref().is_none_or(may_read) && !may_read(&after) {
+        let own = caller.group_id;
+        warnings.push(format!(
+            "acl: the list gives your group {own} no READ, so it hides the objects of this type from you"
+        ));
+    }
+    // A change that is made must not fail for its warning.
+    let absent = absent_groups(services, &after).await.unwrap_or_default();
+    warnings.extend(absent.iter().take(MOST_LOOKED_UP).map(|id| format!("{GROUPS}/{id}: group {id} does not exist")));
+    Ok(warnings)
+}
+
+/// The ids in an access list that no group has.
+async fn absent_groups(services: &Services, object_type: &Document) -> Result<Vec<i64>, ServiceError> {
+    let mut ids: Vec<i64> = type_input::groups(object_type).filter_map(|group| group.parse().ok()).collect();
+    if ids.is_empty() {
+        return Ok(ids);
+    }
+    let named = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+    let found = services.store.find(Groups::COLLECTION, &FindQuery::new(named, services.max_time)).await?;
+    let known: HashSet<i64> = found.iter().filter_map(|group| integer(group, "public_id")).collect();
+    ids.retain(|id| !known.contains(id));
+    Ok(ids)
 }
 
 fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
@@ -127,7 +175,7 @@ fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
     Ok(fields.filter_map(|field| field.get_str("name").ok()).map(str::to_owned).collect())
 }
 
-fn replace_type(
+async fn replace_type(
     services: &Services,
     caller: &Caller,
     id: i64,
@@ -135,19 +183,23 @@ fn replace_type(
     before: &RawDocument,
 ) -> Result<Decision, ServiceError> {
     let stored = resource::decode(before)?;
-    let accepted = read(body, Some(&stored))?;
+    let accepted = read(services, body, Some(&stored)).await?;
     resource::same_id(&accepted, id)?;
     let after = type_input::updated(accepted, &stored, caller.user_id, services.now());
     Decision::replace::<Types>(before, &after)
 }
 
-fn read(body: &Document, stored: Option<&Document>) -> Result<Document, ServiceError> {
+/// Reads a body. What `stored` has may stay, although a rule forbids it for new types.
+async fn read(services: &Services, body: &Document, stored: Option<&Document>) -> Result<Document, ServiceError> {
     let read = match stored {
         Some(stored) => type_input::read_again(body, stored),
         None => type_input::read(body),
     };
-    let read = read.and_then(|accepted| type_input::without_misspelt_kinds(accepted, stored));
-    without_unknown(&type_input::TYPE, body, stored, read).map_err(ServiceError::Violations)
+    let mut others = type_input::odd_fields(body, stored);
+    let kept: HashSet<&str> = stored.into_iter().flat_map(type_input::groups).collect();
+    let new = absent_groups(services, body).await?.into_iter().filter(|id| !kept.contains(id.to_string().as_str()));
+    others.extend(new.map(|id| Violation::new(format!("/{GROUPS}/{id}"), format!("group {id} does not exist"))));
+    without_unknown(&type_input::TYPE, body, stored, without(others, read)).map_err(ServiceError::Violations)
 }
 
 /// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.

@@ -113,6 +113,25 @@ on_each_store! {
         }
     }
 
+    async fn a_default_of_another_tool_can_be_sent_back(app) {
+        let options = vec![Bson::from(doc! { "name": "x", "label": "X" })];
+        let select = doc! { "type": "select", "name": "size", "label": "Size", "value": "q", "options": options };
+        store(app, TYPES, doc! {
+            "_id": "x", "public_id": 50_i64, "name": "rack", "label": "Rack", "author_id": 1_i64, "active": true,
+            "fields": [select], "version": "1.0.0",
+        }).await;
+        let mut read = app.get("/types/50").await.json()["result"].clone();
+        read["label"] = json!("Racks");
+        // Wherever it stands, and whatever else changes.
+        let fields = read["fields"].as_array_mut().expect("fields");
+        fields[0]["options"].as_array_mut().expect("options").push(json!({"name": "y", "label": "Y"}));
+        fields.insert(0, json!({"type": "text", "name": "city", "label": "City"}));
+        let put = app.put("/types/50", &read).await;
+        assert_eq!(put.status, 202, "{}", put.text);
+        read["fields"][1]["value"] = json!("r");
+        assert_eq!(app.put("/types/50", &read).await.pointers(), ["/fields/1/value"]);
+    }
+
     async fn a_section_keeps_no_field_that_its_type_loses_now(app) {
         let rack = app.create_type("rack", &[("units", "number"), ("city", "text")]).await;
         let path = format!("/types/{rack}");

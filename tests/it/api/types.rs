@@ -1,6 +1,6 @@
 //! Types: docs/api.md, Types.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::people::Person;
 use crate::support::app::{Answer, on_each_store, send};
@@ -38,6 +38,37 @@ on_each_store! {
         ];
         assert_eq!(answer.pointers(), expected);
         assert_eq!(app.get("/types/").await.json()["total"], 0);
+    }
+
+    async fn a_misspelt_kind_is_named_together_with_what_else_is_wrong(app) {
+        let id = app.create_type("rack", &[("city", "text")]).await;
+        let patch = json!({
+            "fields": [{"type": "txt", "name": "city", "label": "City"}],
+            "render_meta": {"sections": [{"type": "section", "name": "s", "label": "S", "fields": ["town"]}]},
+        });
+        let answer = app.patch(&format!("/types/{id}"), &patch).await;
+        answer.error(400, "validation_failed");
+        assert_eq!(answer.pointers(), ["/render_meta/sections/0/fields/0", "/fields/0/type"]);
+    }
+
+    async fn a_default_is_a_value_that_the_field_takes(app) {
+        let field = |kind: &str, value: &str| {
+            let options = json!([{"name": "x", "label": "X"}, {"name": "y", "label": "Y"}]);
+            json!({"type": kind, "name": kind, "label": "A", "value": value, "options": options})
+        };
+        let body = |fields: Value| json!({"name": "rack", "author_id": 1, "fields": fields});
+        let wrong = [("select", "q"), ("radio", "q"), ("number", "abc"), ("checkbox", "yes"), ("ref", "a"), ("date", "soon")];
+        let fields = wrong.iter().map(|(kind, value)| field(kind, value)).collect();
+        let answer = app.post("/types/", &body(fields)).await;
+        let told = answer.error(400, "validation_failed");
+        assert_eq!(answer.pointers(), (0..wrong.len()).map(|index| format!("/fields/{index}/value")).collect::<Vec<_>>());
+        assert_eq!(told["errors"][0]["message"], "q is no default: it must be one of the options x, y; correct it or leave it out");
+        assert_eq!(told["errors"][2]["message"], "abc is no default: it must be a number as text; correct it or leave it out");
+        let right = [("select", "y"), ("radio", ""), ("number", "3.5"), ("checkbox", "true"), ("ref", ""), ("date", "2026-01-01")];
+        let fields = right.iter().map(|(kind, value)| field(kind, value)).collect();
+        let id = app.created("/types/", &body(fields)).await;
+        let answer = app.patch(&format!("/types/{id}"), &json!({"fields": [field("select", "z")]})).await;
+        assert_eq!((answer.status.as_u16(), answer.pointers()), (400, vec!["/fields/0/value".to_owned()]));
     }
 
     async fn integers_are_json_integers_only(app) {
@@ -123,6 +154,38 @@ on_each_store! {
         let request = person.request(app, reqwest::Method::PATCH, &format!("/types/{id}"));
         let answer = send(request.json(&json!({"fields": []}))).await;
         assert_eq!((answer.status.as_u16(), answer.header("inventory-warning")), (202, ""), "{}", answer.text);
+    }
+
+    async fn an_access_list_that_shuts_its_author_out_is_taken_with_a_warning(app) {
+        let shut = "acl: the list gives your group 1 no READ, so it hides the objects of this type from you";
+        let list = |id: i64| json!({"activated": true, "groups": {"includes": {id.to_string(): ["READ"]}}});
+        let created = app.post("/types/", &json!({"name": "vault", "author_id": 1, "acl": list(2)})).await;
+        assert_eq!((created.status.as_u16(), created.header("inventory-warning")), (201, shut), "{}", created.text);
+        let id = app.create_type("rack", &[]).await;
+        let path = format!("/types/{id}");
+        let patched = app.patch(&path, &json!({"acl": list(2)})).await;
+        assert_eq!((patched.status.as_u16(), patched.header("inventory-warning")), (202, shut), "{}", patched.text);
+        for patch in [json!({"label": "Racks"}), json!({"acl": list(1)}), json!({"acl": {"activated": false}})] {
+            let patched = app.patch(&path, &patch).await;
+            assert_eq!((patched.status.as_u16(), patched.header("inventory-warning")), (202, ""), "{}", patched.text);
+        }
+    }
+
+    async fn an_access_list_names_groups_that_exist(app) {
+        let list = |id: i64| json!({"groups": {"includes": {id.to_string(): ["READ"]}}});
+        let answer = app.post("/types/", &json!({"name": "x", "author_id": 1, "acl": list(99)})).await;
+        let told = answer.error(400, "validation_failed");
+        assert_eq!(answer.pointers(), ["/name", "/acl/groups/includes/99"]);
+        assert_eq!(told["errors"][1]["message"], "group 99 does not exist");
+        let group = app.created("/groups/", &json!({"name": "people"})).await;
+        let id = app.created("/types/", &json!({"name": "rack", "author_id": 1, "acl": list(group)})).await;
+        assert_eq!(app.delete(&format!("/groups/{group}")).await.status, 202);
+        // A list may keep the group that is gone since.
+        let path = format!("/types/{id}");
+        let kept = app.put(&path, &app.get(&path).await.json()["result"]).await;
+        assert_eq!((kept.status.as_u16(), kept.header("inventory-warning")),
+            (202, format!("acl/groups/includes/{group}: group {group} does not exist").as_str()), "{}", kept.text);
+        app.patch(&path, &json!({"acl": list(99)})).await.error(400, "validation_failed");
     }
 
     async fn a_change_that_changes_nothing_leaves_times_and_tags(app) {
