@@ -72,12 +72,13 @@ pub(in crate::http) async fn revert_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
+    caller: Authenticated,
     condition: Precondition,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let revert = revert(&state, &body, &condition.0).await?;
-    let reverted = history::revert_category(&state.services, id.0, revert).await?;
+    let reverted = history::revert_category(&state.services, &caller.0, id.0, revert).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &reverted)
 }
 

@@ -6,6 +6,7 @@ use bson::raw::RawDocumentBuf;
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
 use super::heads::of_kind;
+use super::moments::as_of_read;
 use super::past::{Moment, changes_of};
 use super::resources::unreadable;
 use crate::history::entry::Action;
@@ -47,7 +48,8 @@ pub async fn revert_object(
     id: i64,
     revert: Revert<'_>,
 ) -> Result<Shown, ServiceError> {
-    let past = objects::get_object(&services.as_of((revert.to, None), AccessLists::OfToday).await?, caller, id).await?;
+    let then = as_of_read::<Objects>(services, (caller, id), revert.to, AccessLists::OfToday).await?;
+    let past = objects::get_object(&then, caller, id).await?;
     let body = taken(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
@@ -62,7 +64,8 @@ pub async fn revert_type(
     id: i64,
     revert: Revert<'_>,
 ) -> Result<Changed, ServiceError> {
-    let past = resource::get::<Types>(&services.as_of((revert.to, None), AccessLists::OfThen).await?, id).await?;
+    let then = as_of_read::<Types>(services, (caller, id), revert.to, AccessLists::OfThen).await?;
+    let past = resource::get::<Types>(&then, id).await?;
     let mut body = resource::decode(&past)?;
     for own in ["_id", "version", "editor_id", "last_edit_time"] {
         body.remove(own);
@@ -74,8 +77,14 @@ pub async fn revert_type(
 ///
 /// # Errors
 /// As [`revert_object`].
-pub async fn revert_category(services: &Services, id: i64, revert: Revert<'_>) -> Result<RawDocumentBuf, ServiceError> {
-    let past = resource::get::<Categories>(&services.as_of((revert.to, None), AccessLists::OfThen).await?, id).await?;
+pub async fn revert_category(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    revert: Revert<'_>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let then = as_of_read::<Categories>(services, (caller, id), revert.to, AccessLists::OfThen).await?;
+    let past = resource::get::<Categories>(&then, id).await?;
     let body = taken(&resource::decode(&past)?, &["name", "label", "parent", "types", "meta"]);
     carried_out(revert, update_category(services, id, revert.if_match, &body)).await
 }

@@ -34,6 +34,20 @@ on_each_store! {
         }
     }
 
+    async fn a_moment_before_the_resource_was_there_is_told_as_such(app) {
+        app.create_type("first", &[]).await;
+        let before = now(app).await;
+        let kind = app.create_type("server", &[]).await;
+        let object = app.create_object(kind, &json!({})).await;
+        let category = app.created("/categories/", &json!({"name": "all"})).await;
+        for (path, name) in [("objects", "object"), ("types", "type"), ("categories", "category")] {
+            let id = if name == "type" { kind } else if name == "object" { object } else { category };
+            let answer = app.post(&format!("/{path}/{id}/revert"), &json!({"to": before})).await;
+            let told = answer.error(404, &format!("{name}_not_found"));
+            assert_eq!(told["message"], format!("{name} {id} was not there then; its history says since when it is"));
+        }
+    }
+
     async fn what_stands_against_a_revert_today_is_listed(app) {
         let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
         let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
