@@ -84,9 +84,11 @@ routes! {
     GET "/rest/types/{public_id}/history", Right("base.framework.type.view"), entries::type_history;
     QUERY "/rest/types/{public_id}/history", Right("base.framework.type.view"), entries::type_history;
     POST "/rest/types/{public_id}/revert", Right("base.framework.type.edit"), restoring::revert_type;
+    POST "/rest/types/{public_id}/restore", Right("base.framework.type.add"), restoring::restore_type;
     GET "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
     QUERY "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
     POST "/rest/categories/{public_id}/revert", Right("base.framework.category.edit"), restoring::revert_category;
+    POST "/rest/categories/{public_id}/restore", Right("base.framework.category.add"), restoring::restore_category;
     GET "/rest/changes/", SignedIn, changes::list_changes;
     GET "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
     QUERY "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;

@@ -45,13 +45,37 @@ pub struct Forest {
 /// # Errors
 /// Violations of the body, a parent or a type that does not exist, a taken name or id.
 pub async fn create_category(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
+    let now = services.now();
+    store_category(services, body, |accepted, id| domain::created(accepted, id, now)).await
+}
+
+/// Stores a category again that was deleted: all but its edit time stays as it was.
+///
+/// # Errors
+/// As [`create_category`].
+pub(super) async fn restored_category(
+    services: &Services,
+    id: i64,
+    deleted: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let names = ["name", "label", "parent", "types", "meta"];
+    let kept = names.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone())));
+    let body = kept.chain([("public_id".to_owned(), Bson::Int64(id))]).collect();
+    let now = services.now();
+    store_category(services, &body, |accepted, _| category_input::updated(accepted, deleted, now)).await
+}
+
+async fn store_category(
+    services: &Services,
+    body: &Document,
+    build: impl Fn(Document, i64) -> Document,
+) -> Result<RawDocumentBuf, ServiceError> {
     let accepted =
         without_unknown(&CATEGORY, body, None, category_input::read(body)).map_err(ServiceError::Violations)?;
     let wanted = accepted.get_i64("public_id").ok();
-    let now = services.now();
     for _ in 0..resource::DECISIONS {
         let conditions = check_links(services, &accepted, None).await?;
-        let build = |id| domain::created(accepted.clone(), id, now);
+        let build = |id| build(accepted.clone(), id);
         match resource::create::<Categories>(services, wanted, conditions, build).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome,

@@ -45,12 +45,33 @@ pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocu
     resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
 }
 
+/// Stores a type again that was deleted: all but editor and edit time stay as they were.
+///
+/// # Errors
+/// As [`create_type`].
+pub(super) async fn restored_type(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    deleted: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let mut body = deleted.clone();
+    for own in ["_id", "editor_id", "last_edit_time"] {
+        body.remove(own);
+    }
+    let accepted = read(services, &body, Some(deleted)).await?;
+    let restored = type_input::updated(accepted, deleted, caller.user_id, services.now());
+    resource::create::<Types>(services, Some(id), Vec::new(), |_| restored.clone()).await
+}
+
 /// A type that was changed.
 pub struct Changed {
     /// The type as it is now.
     pub after: RawDocumentBuf,
     /// Names of fields that it has lost, and that objects which the caller may see still have.
     pub still_used: Vec<String>,
+    /// What else was taken, but may not be what was meant.
+    pub warnings: Vec<String>,
 }
 
 /// Replaces the type with the body; creation time and members of other tools stay.
@@ -70,8 +91,6 @@ pub async fn update_type(
 
 /// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
 ///
-    /// What else was taken, but may not be what was meant.
-    pub warnings: Vec<String>,
 /// # Errors
 /// As [`update_type`].
 pub async fn patch_type(

@@ -18,7 +18,8 @@ use crate::service::ServiceError;
 use crate::service::history::moments::moment;
 use crate::service::history::revert::{self as history, Revert};
 use crate::service::precondition::IfMatch as Condition;
-use crate::service::resource::{Categories, Objects};
+use crate::service::resource::{Categories, Objects, Types};
+use crate::service::types::warnings;
 
 /// The revert that a body asks for.
 async fn revert<'a>(state: &HttpState, body: &JsonBody, if_match: &'a Condition) -> Result<Revert<'a>, ApiError> {
@@ -71,8 +72,8 @@ operation! {
 pub(in crate::http) async fn revert_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
-    id: PathId,
     caller: Authenticated,
+    id: PathId,
     condition: Precondition,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
@@ -80,6 +81,36 @@ pub(in crate::http) async fn revert_category(
     let revert = revert(&state, &body, &condition.0).await?;
     let reverted = history::revert_category(&state.services, &caller.0, id.0, revert).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &reverted)
+}
+
+operation! {
+    /// Bring a deleted type back.
+    restore_type: responses((status = 201, body = Inserted<Type>))
+}
+pub(in crate::http) async fn restore_type(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let restored = history::restore_type(&state.services, &caller.0, id.0).await?;
+    let warnings = warnings(&state.services, &caller.0, None, &restored).await?;
+    Ok(types::warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &restored)?, warnings))
+}
+
+operation! {
+    /// Bring a deleted category back.
+    restore_category: responses((status = 201, body = Inserted<Category>))
+}
+pub(in crate::http) async fn restore_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let restored = history::restore_category(&state.services, id.0).await?;
+    envelope::inserted::<Categories>(&state, &request, StatusCode::CREATED, &restored)
 }
 
 operation! {

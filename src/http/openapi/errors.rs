@@ -141,10 +141,13 @@ const GRANTS: Of = Operations(&[
     "patch_group",
     "delete_group",
 ]);
-const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type", "revert_type"]);
+const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type", "revert_type", "restore_type"]);
 const SETTING_WRITES: Of = Operations(&["create_setting", "update_setting", "patch_setting"]);
 const USER_WRITES: Of = Operations(&["create_user", "update_user", "patch_user", "change_password"]);
-const CATEGORY_WRITES: Of = Operations(&["create_category", "update_category", "patch_category", "revert_category"]);
+const CATEGORY_WRITES: Of =
+    Operations(&["create_category", "update_category", "patch_category", "revert_category", "restore_category"]);
+/// Operations that bring back what was deleted.
+const RESTORES: Of = Operations(&["restore_object", "restore_type", "restore_category"]);
 const GROUP_WRITES: Of = Operations(&["create_group", "update_group", "patch_group"]);
 
 /// The operations that can answer with a code.
@@ -155,7 +158,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::BodyUnreadable => &[Bodies],
         ErrorCode::BodyUnexpected => &[Gets],
         ErrorCode::JsonMalformed => &[Bodies],
-        ErrorCode::ValidationFailed => &[Bodies, Operations(&["restore_object"])],
+        ErrorCode::ValidationFailed => &[Bodies, RESTORES],
         ErrorCode::BodyUnencodable => &[Bodies],
         ErrorCode::PatchNotAnObject => &[Patches],
         ErrorCode::PatchUnreadable => &[Patches],
@@ -172,10 +175,10 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::ImportRefused => &[IMPORTS],
         ErrorCode::ImportKey => &[IMPORTS],
         ErrorCode::StateInvalid => &[Operations(&["set_state"])],
-        ErrorCode::TypePublicIdTaken => &[Operations(&["create_type"])],
+        ErrorCode::TypePublicIdTaken => &[Operations(&["create_type", "restore_type"])],
         ErrorCode::TypeNameTaken => &[TYPE_WRITES],
         ErrorCode::TypeInUse => &[Operations(&["delete_type"])],
-        ErrorCode::CategoryPublicIdTaken => &[Operations(&["create_category"])],
+        ErrorCode::CategoryPublicIdTaken => &[Operations(&["create_category", "restore_category"])],
         ErrorCode::CategoryNameTaken => &[CATEGORY_WRITES],
         ErrorCode::UserPublicIdTaken => &[Operations(&["create_user"])],
         ErrorCode::UserUserNameTaken => &[USER_WRITES],

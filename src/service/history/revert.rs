@@ -1,7 +1,7 @@
 //! Going back: a new version that equals an old one, and a deleted object that comes back. Today's rules decide.
 
 use bson::Document;
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
@@ -11,16 +11,16 @@ use super::past::{Moment, changes_of};
 use super::resources::unreadable;
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
-use crate::service::categories::update_category;
+use crate::service::categories::{restored_category, update_category};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::objects::{self, restored_object, update_object};
 use crate::service::precondition::IfMatch;
-use crate::service::resource::{self, Categories, Objects, Types};
+use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::shown::Shown;
-use crate::service::types::{Changed, update_type};
+use crate::service::types::{Changed, restored_type, update_type};
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
 
@@ -111,12 +111,50 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
             types.absent(caller, id)
         });
     }
+    let deleted = deleted(services, "objects", id).await?.filter(|deleted| types.shows(caller, deleted));
+    let Some(deleted) = deleted else { return Err(types.absent(caller, id)) };
+    let deleted = resource::decode(&deleted)?;
+    as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
+}
+
+/// Brings a deleted type back under its id. Categories do not get it back, nor does it bring its objects.
+///
+/// # Errors
+/// [`ErrorCode::TypeNotFound`] where no type was deleted; [`ErrorCode::TypePublicIdTaken`] for one that is there; as
+/// [`create_type`](crate::service::types::create_type).
+pub async fn restore_type(services: &Services, caller: &Caller, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    let deleted = deleted_one::<Types>(services, ("types", ErrorCode::TypePublicIdTaken), id).await?;
+    as_action(Action::Revert, restored_type(services, caller, id, &deleted)).await
+}
+
+/// Brings a deleted category back under its id.
+///
+/// # Errors
+/// [`ErrorCode::CategoryNotFound`] where none was deleted; [`ErrorCode::CategoryPublicIdTaken`] for one that is there; as
+/// [`create_category`](crate::service::categories::create_category).
+pub async fn restore_category(services: &Services, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    let deleted = deleted_one::<Categories>(services, ("categories", ErrorCode::CategoryPublicIdTaken), id).await?;
+    as_action(Action::Revert, restored_category(services, id, &deleted)).await
+}
+
+/// What a resource was when it was deleted.
+async fn deleted_one<R: Resource>(
+    services: &Services,
+    (kind, taken): (&str, ErrorCode),
+    id: i64,
+) -> Result<Document, ServiceError> {
+    if resource::find::<R>(services, id).await?.is_some() {
+        return Err(ServiceError::refused(taken, format!("{} {id} is not deleted", R::NAME)));
+    }
+    let deleted = deleted(services, kind, id).await?.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))?;
+    resource::decode(&deleted)
+}
+
+/// The document that the last deletion under this id removed.
+async fn deleted(services: &Services, kind: &str, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
     let own = Filter::equals("public_id", id).and(Filter::equals("action", Action::Delete.name()));
-    let last = FindQuery::new(of_kind("objects").and(own), services.max_time);
+    let last = FindQuery::new(of_kind(kind).and(own), services.max_time);
     let found = services.store.find(LOGS, &last.sorted(Sort::by("number", true)).limited(1)).await?;
     let deleted = found.first().map(changes_of).transpose()?.map(|changes| changes.get_document("deleted"));
-    let deleted = deleted.transpose().map_err(unreadable)?.filter(|deleted| types.shows(caller, deleted));
-    let Some(deleted) = deleted else { return Err(types.absent(caller, id)) };
-    let deleted = resource::decode(deleted)?;
-    as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
+    Ok(deleted.transpose().map_err(unreadable)?.map(RawDocument::to_owned))
 }

@@ -99,6 +99,51 @@ on_each_store! {
         assert_eq!(history.results("/action"), ["CREATE", "DELETE", "REVERT"]);
     }
 
+    async fn a_deleted_type_and_category_come_back_under_their_ids(app) {
+        let kind = app.create_type("room", &[("floor", "number")]).await;
+        let object = app.create_object(kind, &json!({"floor": 2})).await;
+        let parent = app.created("/categories/", &json!({"name": "all"})).await;
+        let category = app.created("/categories/", &json!({"name": "rooms", "parent": parent, "types": [kind]})).await;
+        let (types, categories) = (format!("/types/{kind}"), format!("/categories/{category}"));
+        for (path, code) in [(&types, "type_public_id_taken"), (&categories, "category_public_id_taken")] {
+            app.post(&format!("{path}/restore"), &json!({})).await.error(400, code);
+        }
+        let before = [app.get(&types).await.json()["result"].clone(), app.get(&categories).await.json()["result"].clone()];
+        let then = now(app).await;
+        assert_eq!(app.delete(&format!("{types}?cascade=true")).await.status, 202);
+        assert_eq!(app.delete(&categories).await.status, 202);
+        // Somebody has taken the name meanwhile.
+        let other = app.create_type("room", &[]).await;
+        app.post(&format!("{types}/restore"), &json!({})).await.error(400, "type_name_taken");
+        assert_eq!(app.delete(&format!("/types/{other}")).await.status, 202);
+        let restored = app.post(&format!("{types}/restore"), &json!({})).await;
+        assert_eq!(restored.status, 201, "{}", restored.text);
+        assert_eq!(app.post(&format!("{categories}/restore"), &json!({})).await.status, 201);
+        assert_eq!(app.post(&format!("/objects/{object}/restore"), &json!({})).await.status, 200);
+        // It lost the type before it was deleted.
+        assert_eq!(app.get(&categories).await.json()["result"]["types"], json!([]));
+        assert_eq!(app.post(&format!("{categories}/revert"), &json!({"to": then})).await.status, 202);
+        for (path, before) in [&types, &categories].into_iter().zip(before) {
+            let mut after = app.get(path).await.json()["result"].clone();
+            for member in ["editor_id", "last_edit_time"] {
+                after[member] = before[member].clone();
+            }
+            if path == &categories {
+                after.as_object_mut().expect("an object").remove("editor_id");
+            }
+            assert_eq!(after, before, "{path}");
+        }
+        let history = app.get(&format!("{types}/history?limit=0")).await;
+        assert_eq!(history.results("/action"), ["CREATE", "DELETE", "REVERT"]);
+        app.post("/types/4711/restore", &json!({})).await.error(404, "type_not_found");
+        app.post("/categories/4711/restore", &json!({})).await.error(404, "category_not_found");
+        // What it stands on is gone.
+        assert_eq!(app.delete(&categories).await.status, 202);
+        assert_eq!(app.delete(&format!("/categories/{parent}")).await.status, 202);
+        let refused = app.post(&format!("{categories}/restore"), &json!({})).await;
+        assert_eq!((refused.error(400, "validation_failed"), refused.pointers()).1, ["/parent"]);
+    }
+
     async fn a_difference_names_fields_and_operations(app) {
         let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
         let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
