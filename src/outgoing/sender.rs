@@ -4,7 +4,7 @@
 //! Every address of it is checked, and the connection goes to one of them. There are no redirects.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -111,10 +111,6 @@ impl Sender {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => IpAddr::from(address),
             Some(Host::Ipv6(address)) => IpAddr::from(address),
-            // By RFC 6761 it is always this machine.
-            Some(Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
-                Ipv4Addr::LOCALHOST.into()
-            }
             _ => return false,
         };
         !self.networks.allow(address, url.scheme() == "https")

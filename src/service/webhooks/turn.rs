@@ -2,8 +2,8 @@
 //!
 //! - After a status from 200 to 299 the cursor moves behind the event.
 //! - After 410 the webhook pauses.
-//! - After anything else the same event comes again, after a pause of [`PAUSES`]. So it does when the filter takes too
-//!   long. After [`WINDOW`] without a success the webhook pauses.
+//! - After anything else the same event comes again, after a pause of [`PAUSES`], and the webhook says that attempts
+//!   fail. So it does when the filter takes too long. After [`WINDOW`] without a success the webhook pauses.
 //!
 //! The cursor is stored with each attempt. Events that need no delivery move it too. That is stored only now and then: a
 //! restart looks at them again.
@@ -239,7 +239,8 @@ impl Turn<'_> {
             self.cursor.position = sequence;
             self.cursor.attempts = 0;
             (self.cursor.failing_since, self.cursor.due_at) = (None, None);
-            self.commit(record, now).await?;
+            let told = self.tell(None)?;
+            self.commit(record.into_iter().chain(told), now).await?;
             ended(metrics::Delivery::Delivered);
             return Ok(());
         }
@@ -272,8 +273,20 @@ impl Turn<'_> {
             let end = pause(services, self.id, (&self.stored, &self.webhook), changes, &reason).await?;
             return Err(Stop::End(end));
         }
-        self.commit(record, now).await?;
+        let told = self.tell(Some(format!("attempts fail since {since}; its deliveries say why")))?;
+        self.commit(record.into_iter().chain(told), now).await?;
         Err(Stop::End(End::Later(due_at)))
+    }
+
+    /// The change that has the webhook show whether attempts fail; none if it shows that already.
+    fn tell(&mut self, failing: Option<String>) -> Result<Option<Change>, Stop> {
+        if self.webhook.get_str("reason").is_ok() == failing.is_some() {
+            return Ok(None);
+        }
+        self.webhook.insert("reason", failing);
+        let after = resource::encode(&self.webhook)?;
+        let before = std::mem::replace(&mut self.stored, after.clone());
+        Ok(Some(Change::Replace { collection: Webhooks::COLLECTION, before, after }))
     }
 
     async fn commit(&mut self, record: impl IntoIterator<Item = Change>, now: DateTime) -> Result<(), Stop> {

@@ -27,6 +27,9 @@ with_a_receiver! {
         let first = receiver.next();
         let records = world.deliveries(hook, 1).await;
         assert_eq!((&records[0]["status"], &records[0]["delivered"]), (&json!(500), &json!(false)));
+        let failing = world.read(hook).await;
+        assert_eq!(failing["state"], "active");
+        assert!(failing["reason"].as_str().expect("a reason").starts_with("attempts fail since "), "{failing}");
         assert!(receiver.rest().is_empty(), "it waits");
         world.clock.advance(TimeDelta::seconds(5));
         let second = receiver.next();
@@ -39,7 +42,8 @@ with_a_receiver! {
         let attempts: Vec<_> = records.iter().map(|record| &record["attempt"]).collect();
         assert_eq!(attempts, [3, 2, 1]);
         assert_eq!(records[0]["delivered"], true);
-        assert_eq!(world.read(hook).await["state"], "active");
+        let delivers = world.read(hook).await;
+        assert_eq!((&delivers["state"], &delivers["reason"]), (&json!("active"), &json!(null)));
     }
 
     async fn an_event_waits_for_a_receiver_that_was_away(world) {
@@ -127,7 +131,8 @@ with_a_receiver! {
         prune(&*world.app.store, limit, Duration::from_secs(30)).await.expect("pruned");
         world.app.create_object(kind, &json!({"hostname": "b"})).await;
         assert_eq!(receivers[0].next().data("/document/fields/0/value"), "b");
-        assert_eq!(world.read(hook).await["state"], "active");
+        let delivers = world.read(hook).await;
+        assert_eq!((&delivers["state"], &delivers["reason"]), (&json!("active"), &json!(null)));
     }
 
     async fn tests_that_nobody_waits_for_keep_their_places(world) {
