@@ -73,7 +73,7 @@ RULES = re.compile(
 VIOLATIONS = re.compile(
     r"does not exist|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"
     r"|would (be|close|make)|cannot be (its|below)|is (its own|below)|needs a value|is t?here twice|must match the pattern"
-    r"|is no default: it must be|must be one of the options|must be (a string|a number|true, false|the id|\{\"\$date\") .*or null|is required"
+    r"|is no default: it must be|is set by the service; |must be one of the options|must be (a string|a number|true, false|the id|\{\"\$date\") .*or null|is required"
     r"|a member's name must not start with \$|keeps the right base|cannot change|must be a string: the new password"
     r"|is about objects; add|cannot be understood as a filter"
     r"|is the one of users whom their first sign-in at the issuer makes"
