@@ -333,7 +333,7 @@ impl Facts {
             Of::Rest => self.path.starts_with("/rest/"),
             Of::Protected => self.access != RouteAccess::Public,
             Of::Rights => matches!(self.access, RouteAccess::Right(_) | RouteAccess::OwnOr(_)),
-            Of::Gets => self.is_get && self.path.starts_with("/rest/"),
+            Of::Bodiless => !self.has_body && self.path.starts_with("/rest/"),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
             Of::Filters => self.filters || self.id.starts_with("query_objects") || self.id == "aggregate_objects",

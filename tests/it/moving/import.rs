@@ -9,10 +9,11 @@ use inventory_service::moving::import::{BadLine, ImportOptions, Summary};
 use inventory_service::moving::package::PackagePart;
 use inventory_service::query::{Filter, Update};
 use inventory_service::service::credentials::{self, NewPassword};
-use inventory_service::store::collections::{CREDENTIALS, GROUPS, OBJECTS, TYPES, USERS};
+use inventory_service::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
-use super::{content, on_each_kind, rewrite, user};
+use super::backup::{run, succeeds};
+use super::{content, on_each_kind, open, rewrite, user};
 
 const PLAIN: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: false };
 const UPDATE: ImportOptions = ImportOptions { update: true, accept_unclean: false, dry_run: false };
@@ -95,6 +96,30 @@ on_each_kind! {
         assert_eq!((of(&summaries, PackagePart::Types)[1], of(&summaries, PackagePart::Objects)), (1, [0, 1, 299]));
         place.exported(&*store, "after").await;
         assert_eq!(content(&place.path("after")), content(&place.path("package")));
+    }
+
+    async fn the_command_leaves_an_entry_of_each_document_that_it_stores(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        let uri = place.new_uri();
+        let setting = format!("store.uri={uri}");
+        let import = |more: &[&str]| {
+            let arguments = [&["--set", &setting, "import", "package"], more].concat();
+            succeeds(&run(&place.path(""), &arguments))
+        };
+        let entries = async |store: &dyn Store, action| {
+            store.count(LOGS, &Filter::equals("action", action), BUDGET).await.expect("a number")
+        };
+        import(&[]);
+        let store = open(&uri).await;
+        let documents = count(&*store, OBJECTS).await + count(&*store, TYPES).await + count(&*store, CATEGORIES).await;
+        assert_eq!(entries(&*store, "IMPORT").await, documents);
+        let update = Update::set("version", "9.9.9");
+        change(&*store, Change::UpdateMany { collection: OBJECTS, filter: Filter::equals("public_id", 7_i64), update }).await;
+        drop(store);
+        import(&["--update"]);
+        let store = open(&uri).await;
+        assert_eq!((entries(&*store, "IMPORT").await, entries(&*store, "OUTSIDE").await), (documents + 1, 1));
     }
 
     async fn a_dry_run_says_what_would_change_and_changes_nothing(place) {
