@@ -182,6 +182,9 @@ pub const ALL: &[CollectionSpec] = &[
             // Other tools store settings without an identifier.
             unique("identifier", &[up("user_id"), up("identifier")])
                 .only(&[Equals { path: "identifier", value: Literal::Present }]),
+            // DATAGERRY declares it without a condition; then a user could have one setting without a `resource` only.
+            unique("resource-user", &[up("resource"), up("user_id")])
+                .only(&[Equals { path: "resource", value: Literal::Present }]),
             // The order of an export, which is one of all settings.
             plain("of_user", &[up("user_id"), up("identifier")]),
         ],

@@ -167,6 +167,21 @@ async fn documents_that_stand_in_the_way_of_a_unique_index_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_datagerry_is_fit_for_the_first_start() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = server.fresh_uri();
+    let variables = [("INVENTORY__STORE__URI", uri.as_str())];
+    let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
+    let settings = server.client().await.database(name).collection::<Document>("management.users.settings");
+    let setting = |id: i32| doc! { "_id": id, "resource": format!("r{id}"), "user_id": 1, "setting_type": "GLOBAL" };
+    settings.insert_many([setting(1), setting(2)]).await.expect("of another tool");
+    let output = check(directory.path(), &[], &variables);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "note", "indexes", "the first start makes collections and indexes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_standalone_server_lacks_is_said() {
     let Some(server) = mongod::shared(Deployment::Standalone).await else { return };
     let directory = TempDir::new().expect("a temporary directory");
