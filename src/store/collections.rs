@@ -204,7 +204,14 @@ pub const ALL: &[CollectionSpec] = &[
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
     },
-    CollectionSpec { name: IMPORTS, indexes: &[plain("of", &[up("of")]), plain("done_at", &[up("done_at")])] },
+    CollectionSpec {
+        name: IMPORTS,
+        indexes: &[
+            plain("of", &[up("of")]),
+            plain("done_at", &[up("done_at")]),
+            plain("of_user", &[up("user_id"), up("done_at")]),
+        ],
+    },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },
