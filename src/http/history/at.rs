@@ -1,5 +1,7 @@
 //! The parameter `at`: a moment of the past at which single reads and lists look.
 
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, web};
 
 use crate::http::error::ApiError;
@@ -10,6 +12,7 @@ use crate::service::history::as_of::AccessLists;
 use crate::service::history::moments::{moment, require_known};
 use crate::service::history::past::Moment;
 use crate::service::resource::Resource;
+use crate::service::type_catalog::Types;
 
 /// The state as of the moment that a list asks for; the present one without `at`.
 ///
@@ -25,7 +28,7 @@ pub(in crate::http) async fn of_list(
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
     if params.query.stages.is_some() {
-        return Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter"));
+        refuse_beside_pipeline(&params.sent)?;
     }
     let moment = moment(&state.services, AT, at).await?;
     Ok(as_of(&state, moment, access))
@@ -50,6 +53,31 @@ pub(in crate::http) async fn of_read<R: Resource>(
     let moment = moment(&state.services, AT, at).await?;
     require_known::<R>(&state.services, caller, id, moment).await?;
     Ok(as_of(&state, moment, access))
+}
+
+/// Refuses a moment of the past beside a pipeline.
+///
+/// # Errors
+/// 400 if there is one.
+pub(in crate::http) fn refuse_beside_pipeline(sent: &Parameters) -> Result<(), ApiError> {
+    match sent.get(AT) {
+        Some(_) => Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter")),
+        None => Ok(()),
+    }
+}
+
+/// The types as of the moment that a permitted request asks for; the present ones without `at`.
+///
+/// # Errors
+/// As [`of_list`]; errors of the store.
+pub(in crate::http) async fn types(state: &HttpState, request: &HttpRequest) -> Result<Arc<Types>, ApiError> {
+    let sent = Parameters::of(request)?;
+    let past = match sent.get(AT) {
+        Some(at) => Some(as_of(state, moment(&state.services, AT, at).await?, AccessLists::OfThen)),
+        None => None,
+    };
+    let services = past.as_ref().map_or(&state.services, |past| &past.services);
+    Ok(services.types.current(&*services.store, services.max_time).await?)
 }
 
 fn as_of(state: &HttpState, moment: Moment, access: AccessLists) -> web::Data<HttpState> {
