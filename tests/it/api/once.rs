@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bson::{doc, rawdoc};
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::query::{Filter, Limits, Update};
 use inventory_service::store::collections::{IMPORTS, OBJECTS};
 use inventory_service::store::{Change, FindQuery, Unit};
@@ -209,7 +210,7 @@ on_each_store! {
         let type_id = app.create_type("server", &[("hostname", "text")]).await;
         let first = import(app, type_id, "", Some("first"), &lines(1)).await;
         assert_eq!(first.status, 200, "{}", first.text);
-        let now = bson::DateTime::now().timestamp_millis();
+        let now = SystemClock.now().timestamp_millis();
         let mark = |number: i64, user_id: i64| {
             let id = format!("{user_id}/{number}");
             let done_at = bson::DateTime::from_millis(now + 1 + number);

@@ -120,6 +120,8 @@ on_each_compatible_store! {
         let id = web_created(app, type_id, "d").await;
         let state = send(app, Method::PUT, &format!("/object/{id}/state"), &json!(false)).await;
         assert_eq!((state.status, &state.body["failed"], &state.body["result"]["active"]), (202, &Value::Null, &json!(false)));
+        let same = send(app, Method::PUT, &format!("/object/{id}/state"), &json!(false)).await;
+        assert_eq!((same.status, same.body), (204, json!("")));
         let plural = ask(app.request(Method::DELETE, &format!("/objects/{id}"))).await;
         assert_eq!((plural.status, &plural.body["raw"]["public_id"]), (200, &json!(id)));
         assert_eq!(plural.body["deleted_entry"], plural.body["raw"]);
