@@ -133,12 +133,12 @@ def prometheus(node, machine):
     }))
     run("promtool", "check", "config", "prometheus.yml")
     found = json.loads(run("promtool", "check", "service-discovery", "prometheus.yml", "inventory"))
-    # An address is discovered once, also when two objects have it.
     labels = {one["discoveredLabels"]["__meta_inventory_field_hostname"]: one for one in found}
     assert labels.keys() == {"web-1", "web-2", "wëb 3"}, found
     assert all("error" not in one for one in found), found
     first = labels["web-1"]
     assert first["discoveredLabels"]["__address__"] == f"127.0.0.1:{port}", first
+    assert labels["wëb 3"]["labels"]["instance"] == f"[::1]:{port}", labels["wëb 3"]
     assert first["discoveredLabels"]["__meta_inventory_field_ip_address"] == "127.0.0.1", first
     assert first["discoveredLabels"]["__meta_inventory_categories"] == "infrastructure", first
     assert first["labels"]["site"] == "Berlin (main)" and first["labels"]["inventory_type"] == "node", first
