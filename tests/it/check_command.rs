@@ -127,7 +127,7 @@ async fn a_replica_set_passes_until_an_index_is_dropped() {
     let variables = [("INVENTORY__STORE__URI", uri.as_str())];
     let output = check(directory.path(), &[], &variables);
     assert!(output.status.success(), "{}", complaint(&output));
-    assert_found(&output, "note", "indexes", "the store is new");
+    assert_found(&output, "note", "indexes", "the first start makes collections and indexes");
     assert_found(&output, "note", "users", "nobody can sign in yet");
     ServiceProcess::start(directory.path(), &uri).terminate();
     let output = check(directory.path(), &[], &variables);
