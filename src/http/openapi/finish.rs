@@ -273,7 +273,6 @@ struct Facts {
     id: String,
     path: &'static str,
     access: RouteAccess,
-    is_get: bool,
     has_body: bool,
     has_patch: bool,
     /// Whether a route of its path has PATCH, or QUERY.
@@ -297,7 +296,6 @@ impl Facts {
             id: operation["operationId"].as_str().unwrap_or_default().to_owned(),
             path: route.path,
             access: route.access,
-            is_get: route.method.as_str() == "GET",
             has_body: operation.get("requestBody").is_some(),
             has_patch: route.method.as_str() == "PATCH",
             explains: false,
