@@ -106,6 +106,9 @@ impl Event {
 /// The deleted types with their last access lists, none where it cannot be read.
 pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 
+/// Since when changes are kept: the time and the sequence; nothing before the history has begun.
+type Kept = Option<(DateTime, i64)>;
+
 /// A place in the order of all changes: behind the entry with this sequence.
 pub type Position = i64;
 
@@ -157,7 +160,7 @@ pub struct Feed {
     /// What [`entries`](super::entries) knows of deleted types, and the revision of the types then.
     deleted: Mutex<Option<(u64, DeletedTypes)>>,
     /// What [`kept`](Self::kept) knows, and the revision of the history then.
-    kept: Mutex<Option<(u64, Option<(DateTime, i64)>)>>,
+    kept: Mutex<Option<(u64, Kept)>>,
     /// A moment since which no type has changed, and the revision of the types then.
     types_since: Mutex<Option<(u64, Moment)>>,
     /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
@@ -252,8 +255,8 @@ impl Feed {
         Ok(self.kept().await?.map_or(0, |(_, sequence)| sequence))
     }
 
-    /// Since when changes are kept: the time and the sequence.
-    pub(super) async fn kept(&self) -> Result<Option<(DateTime, i64)>, StoreError> {
+    /// Since when changes are kept.
+    pub(super) async fn kept(&self) -> Result<Kept, StoreError> {
         if self.store.is_remote() {
             // Another instance may move it, and removes entries at once.
             return kept(&*self.store, self.max_time).await;
