@@ -160,6 +160,7 @@ fn add_components(document: &mut Value) {
 fn finish_operation(operation: &mut Value, route: &RouteInfo, routes: &[RouteInfo]) {
     add_right(operation, route.access);
     add_variables(operation, route.path);
+    add_comment(operation, route);
     say_optional_plainly(operation);
     lift_descriptions(operation);
     let (explains, filters) = (has_parameter(operation, "explain"), has_parameter(operation, "filter"));
@@ -223,6 +224,26 @@ fn add_right(operation: &mut Value, access: RouteAccess) {
 fn add_variables(operation: &mut Value, path: &str) {
     let mut parameters: Vec<Value> = path.split('/').filter_map(variable).map(path_parameter).collect();
     parameters.extend(operation["parameters"].as_array().cloned().unwrap_or_default());
+    operation["parameters"] = json!(parameters);
+}
+
+/// The header with what is said about a change, where a change has a log entry.
+fn add_comment(operation: &mut Value, route: &RouteInfo) {
+    let is_recorded = ["objects", "types", "categories", "import"].contains(&tag(route.path));
+    let reads = matches!(route.method.as_str(), "GET" | "QUERY")
+        || ["/query", "/aggregate"].iter().any(|end| route.path.ends_with(end));
+    if reads || !is_recorded {
+        return;
+    }
+    let mut parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+    parameters.push(json!({
+        "name": "Inventory-Comment",
+        "in": "header",
+        "required": false,
+        "description": "What is said about the change: its log entry has it as `comment`. UTF-8 in percent encoding.",
+        // Escapes of other characters come in sequences that no pattern can say.
+        "schema": {"type": "string", "maxLength": 500, "pattern": "^([!-$&-~]|%[2-7][0-9A-E])+$"},
+    }));
     operation["parameters"] = json!(parameters);
 }
 
