@@ -1,16 +1,21 @@
 //! `inventory-service import`: reads what `export` wrote into the store.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bson::DateTime;
 use clap::Args;
 
 use crate::app;
 use crate::clock::{Clock, SystemClock};
-use crate::moving::import::{BadLine, ImportOptions, import};
+use crate::history::entry::Action;
+use crate::moving::import::{BadLine, ImportOptions, Stores, import};
 use crate::moving::package::{Manifest, PackagePart};
 use crate::progress;
+use crate::service::history::author;
+use crate::service::history::recorder::Recorder;
 use crate::settings::Settings;
+use crate::store::Store;
 
 use super::input::{in_words, opened};
 use super::output::{note, say};
@@ -46,14 +51,22 @@ impl ImportCommand {
             };
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
-        let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
+        let store: Arc<dyn Store> =
+            if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
+        let recorded = Recorder::around(Arc::clone(&store), Arc::new(SystemClock), settings.query.max_time()).0;
+        let stores = Stores { plain: &*store, recorded: &*recorded };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());
         let mut tell = |finding: &BadLine| note(format_args!("{finding}"));
         let progress = progress::on_stderr();
-        let summaries = import(&*store, &self.path, options, now, &mut tell, &*progress).await?;
+        let imported = import(stores, &self.path, options, now, &mut tell, &*progress);
+        let summaries = author::as_action(Action::Import, imported).await?;
         let would = if self.dry_run { "would be " } else { "" };
         for summary in &summaries {
+            if summary.part == PackagePart::History && summary.created + summary.unchanged == 0 {
+                say!("history: not taken along; the package has none, or the store has entries of its own");
+                continue;
+            }
             say!(
                 "{}: {} {would}created, {} {would}updated, {} unchanged",
                 summary.part.things(),

@@ -195,13 +195,13 @@ async fn user_named(services: &Services, user_name: &str) -> Result<i64, UserCom
     // Not by the credentials: a user whom another tool stored has none until he gets a password here.
     let all = FindQuery::new(Filter::all(), services.max_time);
     let found = services.store.find(Users::COLLECTION, &all).await?;
-    let is_meant = |stored: &&RawDocument| {
-        let name = document::text(stored, "user_name").unwrap_or_default();
-        user::login_of(name) == user::login_of(user_name)
-    };
+    let name = |stored: &RawDocument| document::text(stored, "user_name").unwrap_or_default().to_owned();
+    let is_meant = |stored: &&RawDocument| user::login_of(&name(stored)) == user::login_of(user_name);
+    // Other tools take names apart that differ in case alone.
     found
         .iter()
-        .find(is_meant)
+        .find(|stored| name(stored) == user_name)
+        .or_else(|| found.iter().find(is_meant))
         .and_then(|stored| integer(stored, "public_id"))
         .ok_or_else(|| unknown("user", user_name))
 }

@@ -110,12 +110,18 @@ pub struct Head {
 impl Head {
     /// That of a stored entry; nothing if it has another shape.
     pub fn of(entry: &RawDocument) -> Option<Self> {
-        Some(Self {
-            number: entry.get_i32("number").ok()?,
-            time: entry.get_datetime("time").ok()?,
-            hash: bytes(entry, "hash")?,
-            state: bytes(entry, "state"),
-        })
+        let (mut number, mut time, mut hash, mut state) = (None, None, None, None);
+        // In one pass: this is read for each change.
+        for member in entry {
+            match member.ok()? {
+                (name, RawBsonRef::Int32(value)) if name == "number" => number = Some(value),
+                (name, RawBsonRef::DateTime(value)) if name == "time" => time = Some(value),
+                (name, RawBsonRef::Binary(value)) if name == "hash" => hash = value.bytes.try_into().ok(),
+                (name, RawBsonRef::Binary(value)) if name == "state" => state = value.bytes.try_into().ok(),
+                _ => {}
+            }
+        }
+        Some(Self { number: number?, time: time?, hash: hash?, state })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::header;
+use actix_web::http::{Method, header};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 use futures::StreamExt;
@@ -110,7 +110,7 @@ fn admit(request: &ServiceRequest, state: &HttpState, caller: Arc<Caller>) -> Ti
     ticket
 }
 
-/// Refuses a GET with a body: it would be ignored, and a filter in it with it.
+/// Refuses a body where none is read: it would be ignored, and a filter or a `dry_run` in it with it.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
@@ -121,21 +121,41 @@ pub(super) async fn without_body<B: MessageBody + 'static>(
     if !has_body(&mut request).await {
         return next.call(request).await.map(ServiceResponse::map_into_left_body);
     }
-    let message = "this method takes no body; its parameters stand in the URL (?filter=...); a list takes them as a JSON \
-                   body with the method QUERY, and a list of objects with POST /rest/objects/query";
+    let message = if matches!(*request.method(), Method::GET | Method::HEAD) {
+        "this method takes no body; its parameters stand in the URL (?filter=...); a list takes them as a JSON body with the \
+         method QUERY, and a list of objects with POST /rest/objects/query"
+    } else {
+        "this request takes no body; its parameters stand in the URL"
+    };
     Ok(refused(request, &ApiError::new(ErrorCode::BodyUnexpected, message)))
 }
 
-/// Whether a body comes with the request. An empty one is none.
+/// Whether a body comes with the request. An empty one is none. Where something is written, one that says nothing is none
+/// either: some clients send one with each request.
 async fn has_body(request: &mut ServiceRequest) -> bool {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length: u64| length > 0) {
+    let length: usize = length.unwrap_or_default();
+    // Without a length only the first bytes tell.
+    if length == 0 && !request.headers().contains_key(header::TRANSFER_ENCODING) {
+        return false;
+    }
+    if length > 0 && (reads || length > LONGEST_EMPTY) {
         return true;
     }
-    // Without a length only the first bytes tell.
-    let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-    is_chunked && request.take_payload().any(async |chunk| !chunk.is_ok_and(|bytes| bytes.is_empty())).await
+    let mut sent = Vec::new();
+    let mut payload = request.take_payload();
+    while let Some(chunk) = payload.next().await {
+        match chunk {
+            Ok(bytes) if sent.len() + bytes.len() <= LONGEST_EMPTY => sent.extend_from_slice(&bytes),
+            _ => return true,
+        }
+    }
+    !sent.is_empty() && (reads || !matches!(sent.as_slice(), b"{}" | b"null"))
 }
+
+/// The length of `null`.
+const LONGEST_EMPTY: usize = 4;
 
 fn refused<B: MessageBody>(request: ServiceRequest, error: &ApiError) -> ServiceResponse<EitherBody<B>> {
     request.into_response(error.error_response()).map_into_right_body()

@@ -159,6 +159,13 @@ routes! {
     GET "/rest/rights/{name}", SignedIn, rights::get_right;
 }
 
+/// Whether somebody reads the body of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Taken,
+    Refused,
+}
+
 /// The routes as they are put together.
 #[derive(Default)]
 pub struct Routes {
@@ -198,7 +205,7 @@ impl Routes {
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(method, path, access, handler);
+        self.route(method, (path, access, Body::Taken), handler);
         self
     }
 
@@ -219,30 +226,32 @@ impl Routes {
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(info.method.clone(), info.path, info.access, handler);
+        let takes_body = info.method.as_str() == "QUERY" || (info.operation)(&mut Vec::new()).request_body.is_some();
+        let body = if takes_body { Body::Taken } else { Body::Refused };
+        self.route(info.method.clone(), (info.path, info.access, body), handler);
         self.infos.push(info);
     }
 
     /// GET answers HEAD too.
-    fn route<F, Args>(&mut self, method: Method, path: &'static str, access: RouteAccess, handler: F)
+    fn route<F, Args>(&mut self, method: Method, (path, access, body): (&'static str, RouteAccess, Body), handler: F)
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
         if method == Method::GET {
-            self.route(Method::HEAD, path, access, handler.clone());
+            self.route(Method::HEAD, (path, access, body), handler.clone());
         }
         // Requests that may take longer have their own path prefixes.
         let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
         let budget = if is_transfer { TimeBudget::Transfer } else { TimeBudget::Request };
         let check = from_fn(move |request, next| authorize((access, budget), request, next));
-        let reads = (method == Method::GET || method == Method::HEAD) && path.starts_with(BASE);
+        let refuses = body == Body::Refused && path.starts_with(BASE);
         let route = web::method(method).to(handler);
         let route = match self.door {
-            // DATAGERRY ignores the body of a GET.
+            // DATAGERRY ignores a body that nobody reads.
             Some(door) => door(route),
-            None if reads => route.wrap(from_fn(without_body)),
+            None if refuses => route.wrap(from_fn(without_body)),
             None => route,
         };
         self.by_path.entry(path).or_default().push(route.wrap(check));

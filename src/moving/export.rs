@@ -16,9 +16,10 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
 use crate::query::Filter;
+use crate::service::history::kept;
 use crate::store::{Copying, Documents, Dump, StoreError};
 
-use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, PackagePart};
+use super::package::{FORMAT, FileEntry, HistorySince, MANIFEST, Manifest, PackagePart};
 use super::place::{above, draft_of};
 use super::{MovingError, tables};
 
@@ -55,6 +56,7 @@ pub async fn export(
     if let Some(tables) = tables {
         tables.write(&draft.path).await?;
     }
+    let since = kept::kept(store, COUNT_TIME).await?;
     let manifest = Manifest {
         format: FORMAT,
         product: env!("CARGO_PKG_NAME").to_owned(),
@@ -63,6 +65,7 @@ pub async fn export(
         store: store.kind().to_owned(),
         of_one_moment: dump.is_of_one_moment(),
         files,
+        history: since.map(|(time, sequence)| HistorySince { time: time.timestamp_millis(), sequence }),
     };
     draft.finish(place, &manifest, replaces)?;
     Ok(manifest)

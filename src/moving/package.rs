@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use bson::DateTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plural::counted;
 use crate::query::Sort;
-use crate::store::collections::{CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
+use crate::store::collections::{CATEGORIES, GROUPS, LOGS, OBJECTS, SETTINGS, TYPES, USERS};
 
 use super::MovingError;
 
@@ -35,12 +36,14 @@ pub enum PackagePart {
     Objects,
     /// Settings of users.
     Settings,
+    /// The entries of the history; packages of version 0.1.0 have none.
+    History,
 }
 
 impl PackagePart {
     /// All of them, in the order of importing.
-    pub const ALL: [Self; 6] =
-        [Self::Types, Self::Categories, Self::Groups, Self::Users, Self::Objects, Self::Settings];
+    pub const ALL: [Self; 7] =
+        [Self::Types, Self::Categories, Self::Groups, Self::Users, Self::Objects, Self::Settings, Self::History];
 
     /// The file in the package.
     pub fn file(self) -> &'static str {
@@ -51,6 +54,7 @@ impl PackagePart {
             Self::Users => "users.ndjson",
             Self::Objects => "objects.ndjson",
             Self::Settings => "settings.ndjson",
+            Self::History => "history.ndjson",
         }
     }
 
@@ -68,6 +72,7 @@ impl PackagePart {
             Self::Users => USERS,
             Self::Objects => OBJECTS,
             Self::Settings => SETTINGS,
+            Self::History => LOGS,
         }
     }
 
@@ -75,6 +80,7 @@ impl PackagePart {
     pub fn order(self) -> Sort {
         match self {
             Self::Settings => Sort::by("user_id", false).then("identifier", false),
+            Self::History => Sort::by("_id", false),
             _ => Sort::by("public_id", false),
         }
     }
@@ -97,6 +103,18 @@ pub struct Manifest {
     pub of_one_moment: bool,
     /// The files, in the order of importing.
     pub files: Vec<FileEntry>,
+    /// Since when the history is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistorySince>,
+}
+
+/// The moment behind which all entries are there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistorySince {
+    /// Milliseconds since 1970.
+    pub time: i64,
+    /// The sequence before the first entry.
+    pub sequence: i64,
 }
 
 /// A file of a package.
@@ -136,6 +154,11 @@ impl Manifest {
         serde_json::from_value(json).map_err(|error| wrong(format!("{MANIFEST}: {error}")))
     }
 
+    /// Since when the history is whole, if the package says so: the time and the sequence.
+    pub fn history_since(&self) -> Option<(DateTime, i64)> {
+        self.history.as_ref().map(|since| (DateTime::from_millis(since.time), since.sequence))
+    }
+
     /// The entry of a part's file.
     pub fn entry(&self, part: PackagePart) -> Option<&FileEntry> {
         self.files.iter().find(|entry| entry.name == part.file())
@@ -148,6 +171,9 @@ impl Manifest {
     pub fn verify(&self, directory: &Path) -> Result<(), MovingError> {
         for part in PackagePart::ALL {
             let Some(entry) = self.entry(part) else {
+                if part == PackagePart::History {
+                    continue;
+                }
                 let reason = format!("{MANIFEST} does not name {}", part.file());
                 return Err(MovingError::NoPackage { path: directory.to_owned(), reason });
             };

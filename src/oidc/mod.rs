@@ -40,6 +40,17 @@ const KEPT: Duration = Duration::from_hours(24);
 /// Tokens with many groups are long. Longer ones are refused unread.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
+/// Asks the issuer of the settings now: how many of its keys can be used here. Blocks, for some seconds at most.
+///
+/// # Errors
+/// Why there are none, in words.
+pub fn count_keys(issuer: &str, settings: &OidcSettings) -> Result<usize, String> {
+    let fetcher = Fetcher::new(issuer, &settings.ca_certificates);
+    let fetcher = fetcher.map_err(|error| format!("auth.oidc.ca_certificates: {error}"))?;
+    let fetched = fetcher.fetch().map_err(|error| error.to_string())?;
+    Ok(fetched.keys.count())
+}
+
 /// An issuer whose tokens are checked here.
 pub struct Issuer {
     rules: TokenRules,

@@ -53,7 +53,7 @@ error_codes! {
     400 BadRequest "bad_request": "the request cannot be understood",
     400 ParameterInvalid "parameter_invalid": "a parameter is unknown, is there twice, or has a value that cannot be meant",
     400 BodyUnreadable "body_unreadable": "the body could not be read to its end",
-    400 BodyUnexpected "body_unexpected": "a GET has a body, which nobody would read",
+    400 BodyUnexpected "body_unexpected": "a body comes where none is taken",
     400 JsonMalformed "json_malformed": "the body is no JSON, a key is in it twice, or it has too many values",
     400 ValidationFailed "validation_failed": "the body breaks its schema; `errors` names the places, `errors_left_out` counts those behind the first 100",
     400 BodyUnencodable "body_unencodable": "the body is too deep or too large to be stored",

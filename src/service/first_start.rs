@@ -101,11 +101,17 @@ impl FirstStart<'_> {
     /// As [`Store::find`] and [`Passwords::check`].
     pub async fn is_password_of(&self, file: &Path) -> Result<Option<bool>, AccountError> {
         let Ok(written) = fs::read_to_string(file) else { return Ok(None) };
-        let stored = credentials::of_user(self.store, FIRST_ADMIN, self.max_time).await?;
-        let Some(hash) = stored.and_then(|credential| credential.hash) else { return Ok(Some(false)) };
-        let password = Secret::from(written.trim_end().to_owned());
-        let checked = self.passwords.check(password, Some(hash)).await.map_err(AuthError::from)?;
-        Ok(Some(checked.matches))
+        let administrator = self.administrator().await?.and_then(|user| integer(&user, "public_id"));
+        // Whom a start chose among users that were there before.
+        for id in [FIRST_ADMIN].into_iter().chain(administrator.filter(|id| *id != FIRST_ADMIN)) {
+            let stored = credentials::of_user(self.store, id, self.max_time).await?;
+            let Some(hash) = stored.and_then(|credential| credential.hash) else { continue };
+            let password = Secret::from(written.trim_end().to_owned());
+            if self.passwords.check(password, Some(hash)).await.map_err(AuthError::from)?.matches {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
     }
 
     /// Creates the administrator with this password, and returns the user name; `None` if another instance did.

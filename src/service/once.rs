@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::error::ServiceError;
 use super::services::Services;
 use crate::domain::document::{raw, text};
-use crate::query::{Filter, Limits};
+use crate::query::{Filter, Limits, Projection, Sort};
 use crate::store::collections::IMPORTS;
 use crate::store::{Change, Documents, FindQuery, StoreError, Unit};
 
@@ -39,6 +39,9 @@ pub(super) fn noted(
 /// How long a key is remembered.
 pub const KEPT: Duration = Duration::from_hours(24);
 
+/// How many marks of a user are kept when the next one is made. The oldest go first.
+pub const MOST: u64 = 10_000;
+
 /// A request with an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Once {
@@ -54,21 +57,35 @@ impl Once {
         Self { user_id: caller, of: of.text(), request: said.text() }
     }
 
-    /// The marks of the key, in no particular order. Removes marks that are too old.
+    /// The marks of the key, in no particular order. Removes marks that are too old or too many.
     ///
     /// # Errors
     /// [`ServiceError::KeyReused`] if it was another request; errors of the store.
     pub(super) async fn marks(&self, services: &Services) -> Result<Documents, ServiceError> {
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
         let oldest = DateTime::from_millis(services.now().timestamp_millis().saturating_sub(kept));
-        let filter = Filter::parse(&doc! {"done_at": {"$lt": oldest}}, &Limits::NONE)?;
-        services.store.commit(Unit::of(Change::DeleteMany { collection: IMPORTS, filter })).await?;
+        let mut old = Unit::of(removal(doc! {"done_at": {"$lt": oldest}})?);
+        if let Some(oldest) = self.oldest_of_most(services).await? {
+            old = old.and(removal(doc! {"user_id": self.user_id, "done_at": {"$lt": oldest}})?);
+        }
+        services.store.commit(old).await?;
         let query = FindQuery::new(Filter::equals("of", self.of.as_str()), services.max_time);
         let marks = services.store.find(IMPORTS, &query).await?;
         if marks.iter().any(|mark| text(mark, "request") != Some(&self.request)) {
             return Err(ServiceError::KeyReused);
         }
         Ok(marks)
+    }
+
+    /// When the oldest of the user's last [`MOST`] marks was made; `None` if there are fewer.
+    async fn oldest_of_most(&self, services: &Services) -> Result<Option<DateTime>, ServiceError> {
+        let query = FindQuery {
+            projection: Some(Projection::parse(&doc! {"done_at": 1}, &Filter::all())?),
+            skip: MOST - 1,
+            ..FindQuery::new(Filter::equals("user_id", self.user_id), services.max_time)
+        };
+        let found = services.store.find(IMPORTS, &query.sorted(Sort::by("done_at", true)).limited(1)).await?;
+        Ok(found.first().and_then(|mark| mark.get_datetime("done_at").ok()))
     }
 
     /// Creates or changes something once: the unit that `work` commits notes its outcome, see [`noted`], and a repeated
@@ -126,6 +143,11 @@ impl Once {
     pub(super) fn was_faster(error: &StoreError) -> bool {
         matches!(error, StoreError::Duplicate { collection, .. } if collection == IMPORTS)
     }
+}
+
+/// The change that removes these marks.
+fn removal(of: Document) -> Result<Change, ServiceError> {
+    Ok(Change::DeleteMany { collection: IMPORTS, filter: Filter::parse(&of, &Limits::NONE)? })
 }
 
 /// A hash of several parts, each with its length in front.

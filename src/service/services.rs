@@ -18,6 +18,7 @@ use super::webhooks::parts::Parts;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::store::Store;
+use crate::store::collections::TYPES;
 
 /// Everything that a use case may need; one for the whole process.
 pub struct Services {
@@ -51,10 +52,17 @@ impl Services {
     /// # Errors
     /// Errors of the store.
     pub async fn as_of(&self, moment: (Moment, Option<Known>), access: AccessLists) -> Result<Self, ServiceError> {
-        // Read before it is asked whether types have changed: what changes in between has an entry.
+        // Both before it is asked whether types have changed: what changes in between has an entry.
+        let (at, revision) = (moment.0, self.store.revision(TYPES));
         let present = self.types.current(&*self.store, self.max_time).await?;
         let store = AsOf::over(Arc::clone(&self.store), moment, access, self.max_time);
-        let types = if store.has_types_of_today().await? { TypeCatalog::of(present) } else { self.types.beside() };
+        let is_today = self.feed.has_types_since(at, revision) || store.has_types_of_today().await?;
+        let types = if is_today {
+            self.feed.note_types_since(at, revision);
+            TypeCatalog::of(present)
+        } else {
+            self.types.beside()
+        };
         Ok(Self {
             store,
             feed: Arc::clone(&self.feed),

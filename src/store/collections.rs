@@ -182,6 +182,9 @@ pub const ALL: &[CollectionSpec] = &[
             // Other tools store settings without an identifier.
             unique("identifier", &[up("user_id"), up("identifier")])
                 .only(&[Equals { path: "identifier", value: Literal::Present }]),
+            // DATAGERRY declares it without a condition; then a user could have one setting without a `resource` only.
+            unique("resource-user", &[up("resource"), up("user_id")])
+                .only(&[Equals { path: "resource", value: Literal::Present }]),
             // The order of an export, which is one of all settings.
             plain("of_user", &[up("user_id"), up("identifier")]),
         ],
@@ -201,7 +204,14 @@ pub const ALL: &[CollectionSpec] = &[
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
     },
-    CollectionSpec { name: IMPORTS, indexes: &[plain("of", &[up("of")]), plain("done_at", &[up("done_at")])] },
+    CollectionSpec {
+        name: IMPORTS,
+        indexes: &[
+            plain("of", &[up("of")]),
+            plain("done_at", &[up("done_at")]),
+            plain("of_user", &[up("user_id"), up("done_at")]),
+        ],
+    },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },

@@ -73,7 +73,10 @@ pub fn room(place: &str, free_bytes: u64, total_bytes: u64) -> Finding {
 /// The finding about indexes: `missing` of `declared`, as `collection.index`.
 pub fn indexes(declared: usize, missing: &[String], is_new: bool) -> Finding {
     if is_new {
-        return Finding::note("indexes", "the store is new; the first start makes collections and indexes");
+        return Finding::note(
+            "indexes",
+            "the service has not started on this store yet; the first start makes collections and indexes",
+        );
     }
     if missing.is_empty() {
         return Finding::good("indexes", format!("all {declared} are there"));

@@ -224,6 +224,21 @@ async fn a_start_knows_whether_the_written_password_still_counts() {
 }
 
 #[tokio::test]
+async fn a_start_knows_the_written_password_of_an_administrator_who_was_there_before() {
+    let world = World::new().await;
+    let bob = User::new(7, "bob", 1, world.clock.now());
+    let insert = Change::Insert { collection: USERS, document: raw(&bob.to_document()) };
+    world.store.commit(Unit::of(insert)).await.expect("a user");
+    let settings = making_up_a_password();
+    let passwords = Passwords::new(&settings).expect("valid settings");
+    let start = world.first_start_with(&settings, &passwords);
+    let made = start.run().await.expect("a first start").expect("an administrator");
+    assert_eq!(made.user_name, "bob");
+    let file = world.directory.path().join(PASSWORD_FILE);
+    assert_eq!(start.is_password_of(&file).await.expect("an answer"), Some(true));
+}
+
+#[tokio::test]
 async fn the_second_start_keeps_the_first_password() {
     let world = World::with_admin().await;
     let other = AuthSettings { initial_admin_password: Some("another one".into()), ..cheap_settings() };

@@ -5,8 +5,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use bson::{Bson, Document, doc};
+use jsonwebtoken::Algorithm;
+use serde_json::json;
 use tempfile::TempDir;
 
+use crate::sign_on::issuer::{Reply, Signer, TestIssuer};
 use crate::support::mongod::{self, Deployment};
 use crate::support::process::ServiceProcess;
 
@@ -124,7 +127,7 @@ async fn a_replica_set_passes_until_an_index_is_dropped() {
     let variables = [("INVENTORY__STORE__URI", uri.as_str())];
     let output = check(directory.path(), &[], &variables);
     assert!(output.status.success(), "{}", complaint(&output));
-    assert_found(&output, "note", "indexes", "the store is new");
+    assert_found(&output, "note", "indexes", "the first start makes collections and indexes");
     assert_found(&output, "note", "users", "nobody can sign in yet");
     ServiceProcess::start(directory.path(), &uri).terminate();
     let output = check(directory.path(), &[], &variables);
@@ -164,6 +167,51 @@ async fn documents_that_stand_in_the_way_of_a_unique_index_are_named() {
     collection("framework.types").delete_one(doc! { "_id": 6 }).await.expect("deleted");
     ServiceProcess::start(directory.path(), &uri).terminate();
     assert_found(&check(directory.path(), &[], &variables), "ok", "indexes", "are there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_datagerry_is_fit_for_the_first_start() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = server.fresh_uri();
+    let variables = [("INVENTORY__STORE__URI", uri.as_str())];
+    let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
+    let settings = server.client().await.database(name).collection::<Document>("management.users.settings");
+    let setting = |id: i32| doc! { "_id": id, "resource": format!("r{id}"), "user_id": 1, "setting_type": "GLOBAL" };
+    settings.insert_many([setting(1), setting(2)]).await.expect("of another tool");
+    let output = check(directory.path(), &[], &variables);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "note", "indexes", "the first start makes collections and indexes");
+}
+
+#[test]
+fn the_issuer_of_tokens_is_asked() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let issuer = TestIssuer::showing(&[&Signer::new("one", Algorithm::ES256)]);
+    let settings = issuer.settings();
+    let named: Vec<(String, &str)> = settings
+        .iter()
+        .map(|(key, value)| (format!("INVENTORY__{}", key.replace('.', "__").to_uppercase()), value.as_str()))
+        .collect();
+    let variables: Vec<(&str, &str)> = named.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    let name = &issuer.name;
+    let output = check(directory.path(), &[], &variables);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "ok", "auth.oidc", &format!("{name} answers and shows 1 key"));
+    let place = format!("{name}/.well-known/openid-configuration");
+    let other = json!({"issuer": "https://other.example.org", "jwks_uri": format!("{name}/keys")});
+    for (reply, expected) in [
+        (Reply::Json(other), format!("{place}: the answer is about the issuer \"https://other.example.org\"")),
+        (Reply::Json(json!([])), format!("{place}: the answer is no JSON object with issuer and jwks_uri")),
+        (Reply::Status(404), format!("{place}: the answer has status 404")),
+        (Reply::Away, format!("{place}: ")),
+        (Reply::Trickling, "the issuer took longer than 5 s".to_owned()),
+    ] {
+        issuer.answer_discovery(reply);
+        let output = check(directory.path(), &[], &variables);
+        assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
+        assert_found(&output, "WRONG", "auth.oidc", &expected);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

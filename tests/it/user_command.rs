@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use bson::rawdoc;
 use inventory_service::app::{build_services, open_store};
 use inventory_service::cli::user::{UserCommand, UserCommandError};
 use inventory_service::clock::SystemClock;
 use inventory_service::service::Services;
 use inventory_service::settings::Settings;
+use inventory_service::store::collections::USERS;
+use inventory_service::store::{Change, Unit};
 use tempfile::TempDir;
 
 use crate::support::app::ADMIN_PASSWORD;
@@ -69,6 +72,25 @@ async fn a_forgotten_password_is_replaced() {
     let printed = console.run(passwd(true), "").await.expect("a new password");
     let line = printed.lines().next().expect("a line");
     assert!(console.can_sign_in("admin", line.strip_prefix("password: ").expect("the password")).await);
+}
+
+/// DATAGERRY takes names apart that differ in case alone.
+#[tokio::test]
+async fn of_two_users_with_one_name_in_another_case_the_one_that_is_named_is_meant() {
+    let console = Console::new().await;
+    for (public_id, user_name) in [(2_i64, "Ada"), (3, "ADA")] {
+        let stored = rawdoc! {
+            "_id": public_id, "public_id": public_id, "user_name": user_name, "group_id": 1_i64, "active": true,
+        };
+        let change = Change::Insert { collection: USERS, document: stored };
+        console.services.store.commit(Unit::of(change)).await.expect("stored by another tool");
+    }
+    let passwd = |name: &str| UserCommand::Passwd { user_name: name.to_owned(), generate: false };
+    let said = console.run(passwd("Ada"), "a long password").await.expect("a new password");
+    assert_eq!(said, "user 2, Ada, has a new password\n");
+    let refused = console.run(passwd("ADA"), "another password").await.expect_err("refused").to_string();
+    assert!(refused.contains("another user has the same user_name"), "{refused}");
+    assert!(console.can_sign_in("ada", "a long password").await);
 }
 
 #[tokio::test]

@@ -3,11 +3,11 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 
-use actix_web::ResponseError;
 use actix_web::body::{BodySize, BodyStream, BoxBody, MessageBody};
 use actix_web::dev::ServiceResponse;
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::Bytes;
+use actix_web::{HttpRequest, ResponseError};
 use futures::{Stream, StreamExt, stream};
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,7 @@ use super::request::{Asked, pairs_of};
 use crate::admission;
 use crate::http::envelope::{Wire, write_document};
 use crate::http::error::ApiError;
+use crate::http::history::at;
 use crate::http::state::HttpState;
 use crate::json;
 use crate::query::{Budget, Filter, Projection};
@@ -82,7 +83,7 @@ pub(super) async fn translated(
     let theirs = if let Some(items) = items {
         listed(bytes, items).await
     } else if is_read && pattern == "/rest/objects/{public_id}" {
-        lifting(state).await.map(|lifting| lifting.lift(&bytes).into())
+        lifting(state, &request).await.map(|lifting| lifting.lift(&bytes).into())
     } else {
         let method = if is_read { &Method::GET } else { request.method() };
         Ok(one(&bytes, method, pattern, asked).map_or(bytes, Bytes::from))
@@ -97,8 +98,8 @@ pub(super) async fn translated(
     Ok(ServiceResponse::new(request, head.set_body(BoxBody::new(theirs))))
 }
 
-async fn lifting(state: &HttpState) -> Result<Lifting, ApiError> {
-    Ok(Lifting::new(state.services.types.current(&*state.services.store, state.services.max_time).await?))
+async fn lifting(state: &HttpState, request: &HttpRequest) -> Result<Lifting, ApiError> {
+    Ok(Lifting::new(at::types(state, request).await?))
 }
 
 /// What changes the items of this answer, if it is a list with a translation.
@@ -119,7 +120,7 @@ async fn items(
             if !pairs.iter().any(|(name, value)| name == "view" && value == "render") {
                 return Ok(None);
             }
-            Change::Rendered(lifting(state).await?)
+            Change::Rendered(lifting(state, request).await?)
         }
         "/rest/types/" => Change::Type,
         "/rest/users/{public_id}/settings/" => Change::Setting,

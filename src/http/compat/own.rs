@@ -8,7 +8,7 @@ use bson::{Document, doc};
 use serde_json::{Map, Value, json};
 
 use super::request::pairs_of;
-use crate::domain::user::LOCAL_AUTHENTICATOR;
+use crate::domain::user::{LOCAL_AUTHENTICATOR, OIDC_AUTHENTICATOR};
 use crate::http::RouteAccess::{Right, SignedIn};
 use crate::http::body::JsonValue;
 use crate::http::envelope::{self, ISO_TIME, Wire};
@@ -226,8 +226,12 @@ async fn date_settings(state: web::Data<HttpState>) -> Result<HttpResponse, ApiE
 }
 
 /// `GET /rest/auth/providers`: what a user's `authenticator` may be.
-async fn providers() -> HttpResponse {
-    answer(&json!([{"class_name": LOCAL_AUTHENTICATOR, "external": false}]))
+async fn providers(state: web::Data<HttpState>) -> HttpResponse {
+    let mut classes = vec![json!({"class_name": LOCAL_AUTHENTICATOR, "external": false})];
+    if state.services.identities.is_some() {
+        classes.push(json!({"class_name": OIDC_AUTHENTICATOR, "external": true}));
+    }
+    answer(&Value::Array(classes))
 }
 
 /// `GET /rest/special/intro`: whether there are categories, types and objects yet.

@@ -12,6 +12,7 @@ use futures::TryStreamExt;
 use crate::admission;
 use crate::http::envelope::Wire;
 use crate::http::error::ApiError;
+use crate::http::history::at;
 use crate::http::objects;
 use crate::http::outermost::AsSent;
 use crate::http::params::{ListParams, ListRoute, Parameters, understood};
@@ -41,6 +42,9 @@ pub(super) async fn list(
 ) -> Option<Result<HttpResponse, ApiError>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
+    }
+    if let Err(error) = Parameters::of(request).and_then(|sent| at::refuse_beside_pipeline(&sent)) {
+        return Some(Err(error));
     }
     Some(match pattern {
         "/rest/objects/" => of_objects(state, request, pipeline, None).await,

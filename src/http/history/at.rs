@@ -1,5 +1,7 @@
 //! The parameter `at`: a moment of the past at which single reads and lists look.
 
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, web};
 
 use crate::http::error::ApiError;
@@ -8,6 +10,7 @@ use crate::http::state::HttpState;
 use crate::service::history::as_of::AccessLists;
 use crate::service::history::moments::{as_of_read, moment};
 use crate::service::resource::Resource;
+use crate::service::type_catalog::Types;
 use crate::service::{Caller, Services};
 
 /// The state as of the moment that a list asks for; the present one without `at`.
@@ -24,7 +27,7 @@ pub(in crate::http) async fn of_list(
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
     if params.query.stages.is_some() {
-        return Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter"));
+        refuse_beside_pipeline(&params.sent)?;
     }
     let moment = moment(&state.services, AT, at).await?;
     Ok(with_services(&state, state.services.as_of((moment, None), access).await?))
@@ -49,6 +52,34 @@ pub(in crate::http) async fn of_read<R: Resource>(
     let moment = moment(&state.services, AT, at).await?;
     let services = as_of_read::<R>(&state.services, (caller, id), moment, access).await?;
     Ok(with_services(&state, services))
+}
+
+/// Refuses a moment of the past beside a pipeline.
+///
+/// # Errors
+/// 400 if there is one.
+pub(in crate::http) fn refuse_beside_pipeline(sent: &Parameters) -> Result<(), ApiError> {
+    match sent.get(AT) {
+        Some(_) => Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter")),
+        None => Ok(()),
+    }
+}
+
+/// The types as of the moment that a permitted request asks for; the present ones without `at`.
+///
+/// # Errors
+/// As [`of_list`]; errors of the store.
+pub(in crate::http) async fn types(state: &HttpState, request: &HttpRequest) -> Result<Arc<Types>, ApiError> {
+    let sent = Parameters::of(request)?;
+    let past = match sent.get(AT) {
+        Some(at) => {
+            let moment = moment(&state.services, AT, at).await?;
+            Some(state.services.as_of((moment, None), AccessLists::OfThen).await?)
+        }
+        None => None,
+    };
+    let services = past.as_ref().unwrap_or(&state.services);
+    Ok(services.types.current(&*services.store, services.max_time).await?)
 }
 
 fn with_services(state: &HttpState, services: Services) -> web::Data<HttpState> {

@@ -23,7 +23,7 @@ use crate::http::state::HttpState;
 use crate::query::Sort;
 use crate::service::history::changes::{Question, RESOURCES, position, told};
 use crate::service::history::events::{View, described};
-use crate::service::history::feed::{Event, Position, Seat};
+use crate::service::history::feed::{Batch, Position, Seat};
 use crate::service::{Caller, ErrorCode, advice, sign_on};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -137,10 +137,11 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpRe
         if asked.since.is_none() || missing == 0 {
             break;
         }
-        let events = feed.after(next, missing).await?;
-        let Some(last) = events.last() else { break };
-        next = last.sequence();
-        for (event, told) in told(&state.services, caller, &asked.question, &events).await? {
+        let batch = feed.after(next, missing).await?;
+        let Some(end) = batch.end() else { break };
+        next = end;
+        let events = batch.events(feed).await?;
+        for (event, told) in told(&state.services, caller, &asked.question, events).await? {
             let (resource, mut data) = described(&state.services, caller, asked.view, event, told).await?;
             data["resource"] = resource.into();
             results.push(data);
@@ -210,11 +211,7 @@ impl Stream {
             };
             let written = match events {
                 Ok(None) => self.caller().await.map(|_| String::new()),
-                // What he may hear is asked at the next check: it tells nothing.
-                Ok(Some(events)) if !events.iter().any(|event| self.asked.question.concerns(event)) => {
-                    Ok(String::new())
-                }
-                Ok(Some(events)) => self.written(&events).await,
+                Ok(Some(batch)) => self.written(&batch).await,
                 Err(error) => Err(ApiError::from(error)),
             };
             match written {
@@ -238,9 +235,14 @@ impl Stream {
         Ok(caller)
     }
 
-    async fn written(&self, events: &[Event]) -> Result<String, ApiError> {
-        let caller = self.caller().await?;
+    async fn written(&self, batch: &Batch) -> Result<String, ApiError> {
         let mut text = String::new();
+        if !batch.entries().iter().any(|entry| self.asked.question.concerns(entry)) {
+            // What the caller may hear is asked at the next check: this tells nothing.
+            return Ok(text);
+        }
+        let caller = self.caller().await?;
+        let events = batch.events(&self.state.services.feed).await?;
         for (event, told) in told(&self.state.services, &caller, &self.asked.question, events).await? {
             let (resource, data) = described(&self.state.services, &caller, self.asked.view, event, told).await?;
             // Writing into a string cannot fail.

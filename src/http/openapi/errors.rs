@@ -15,8 +15,8 @@ pub(super) enum Of {
     Protected,
     /// Those that need a right, or are about the caller's own user.
     Rights,
-    /// Those below `/rest` that only read, by GET.
-    Gets,
+    /// Those below `/rest` without a body.
+    Bodiless,
     /// Those with a body.
     Bodies,
     /// Those with a patch for a body.
@@ -33,7 +33,7 @@ pub(super) enum Of {
     Operations(&'static [&'static str]),
 }
 
-use Of::{All, Below, Bodies, Conditional, Filters, Gets, Operations, Patches, Protected, Rest, Rights, Variable};
+use Of::{All, Below, Bodies, Bodiless, Conditional, Filters, Operations, Patches, Protected, Rest, Rights, Variable};
 
 /// Operations that store an object.
 const OBJECT_WRITES: Of = Operations(&[
@@ -156,7 +156,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::BadRequest => &[All],
         ErrorCode::ParameterInvalid => &[Rest],
         ErrorCode::BodyUnreadable => &[Bodies],
-        ErrorCode::BodyUnexpected => &[Gets],
+        ErrorCode::BodyUnexpected => &[Bodiless],
         ErrorCode::JsonMalformed => &[Bodies],
         ErrorCode::ValidationFailed => &[Bodies, RESTORES],
         ErrorCode::BodyUnencodable => &[Bodies],

@@ -160,6 +160,7 @@ fn add_components(document: &mut Value) {
 fn finish_operation(operation: &mut Value, route: &RouteInfo, routes: &[RouteInfo]) {
     add_right(operation, route.access);
     add_variables(operation, route.path);
+    add_comment(operation, route);
     say_optional_plainly(operation);
     lift_descriptions(operation);
     let (explains, filters) = (has_parameter(operation, "explain"), has_parameter(operation, "filter"));
@@ -226,6 +227,26 @@ fn add_variables(operation: &mut Value, path: &str) {
     operation["parameters"] = json!(parameters);
 }
 
+/// The header with what is said about a change, where a change has a log entry.
+fn add_comment(operation: &mut Value, route: &RouteInfo) {
+    let is_recorded = ["objects", "types", "categories", "import"].contains(&tag(route.path));
+    let reads = matches!(route.method.as_str(), "GET" | "QUERY")
+        || ["/query", "/aggregate"].iter().any(|end| route.path.ends_with(end));
+    if reads || !is_recorded {
+        return;
+    }
+    let mut parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+    parameters.push(json!({
+        "name": "Inventory-Comment",
+        "in": "header",
+        "required": false,
+        "description": "What is said about the change: its log entry has it as `comment`. UTF-8 in percent encoding.",
+        // Escapes of other characters come in sequences that no pattern can say.
+        "schema": {"type": "string", "maxLength": 500, "pattern": "^([!-$&-~]|%[2-7][0-9A-E])+$"},
+    }));
+    operation["parameters"] = json!(parameters);
+}
+
 fn variable(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
@@ -273,7 +294,6 @@ struct Facts {
     id: String,
     path: &'static str,
     access: RouteAccess,
-    is_get: bool,
     has_body: bool,
     has_patch: bool,
     /// Whether a route of its path has PATCH, or QUERY.
@@ -297,7 +317,6 @@ impl Facts {
             id: operation["operationId"].as_str().unwrap_or_default().to_owned(),
             path: route.path,
             access: route.access,
-            is_get: route.method.as_str() == "GET",
             has_body: operation.get("requestBody").is_some(),
             has_patch: route.method.as_str() == "PATCH",
             explains: false,
@@ -333,7 +352,7 @@ impl Facts {
             Of::Rest => self.path.starts_with("/rest/"),
             Of::Protected => self.access != RouteAccess::Public,
             Of::Rights => matches!(self.access, RouteAccess::Right(_) | RouteAccess::OwnOr(_)),
-            Of::Gets => self.is_get && self.path.starts_with("/rest/"),
+            Of::Bodiless => !self.has_body && self.path.starts_with("/rest/"),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
             Of::Filters => self.filters || self.id.starts_with("query_objects") || self.id == "aggregate_objects",

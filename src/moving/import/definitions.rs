@@ -171,7 +171,7 @@ impl Import<'_> {
                 self.unique(after, "/user_name", |document| document.get_str("user_name").ok().map(login_of));
                 self.administrator_stays(after, stored);
             }
-            PackagePart::Objects | PackagePart::Settings => {}
+            PackagePart::Objects | PackagePart::Settings | PackagePart::History => {}
         }
         if part == PackagePart::Categories {
             self.forest(after);
@@ -257,7 +257,7 @@ impl Import<'_> {
                     }
                 }
             }
-            PackagePart::Categories | PackagePart::Objects | PackagePart::Settings => {}
+            PackagePart::Categories | PackagePart::Objects | PackagePart::Settings | PackagePart::History => {}
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod compare;
 mod definitions;
+mod history;
 pub mod line;
 mod lines;
 mod objects;
@@ -76,12 +77,21 @@ pub struct Summary {
     pub unchanged: u64,
 }
 
+/// The store that is imported into.
+#[derive(Clone, Copy)]
+pub struct Stores<'a> {
+    /// The store itself.
+    pub plain: &'a dyn Store,
+    /// The same, with entries of the history for what changes.
+    pub recorded: &'a dyn Store,
+}
+
 /// Imports the package in `directory`; tells `hear` of every bad line.
 ///
 /// # Errors
 /// [`MovingError`]. Nothing was changed, unless it is [`MovingError::Stopped`].
 pub async fn import(
-    store: &dyn Store,
+    stores: Stores<'_>,
     directory: &Path,
     options: ImportOptions,
     now: DateTime,
@@ -95,7 +105,8 @@ pub async fn import(
     });
     let manifest = verified.await.map_err(StoreError::backend)??;
     let mut import = Import {
-        store,
+        store: stores.plain,
+        takes_history: false,
         directory,
         manifest,
         options,
@@ -120,6 +131,9 @@ pub async fn import(
         return Err(MovingError::Refused { lines, unclean });
     }
     if !options.dry_run {
+        if !import.takes_history {
+            import.store = stores.recorded;
+        }
         import.write().await?;
     }
     Ok(import.summaries)
@@ -149,6 +163,8 @@ impl LineAction {
 
 struct Import<'a> {
     store: &'a dyn Store,
+    /// Whether the entries of the package are taken along: the store has no others.
+    takes_history: bool,
     directory: &'a Path,
     manifest: Manifest,
     options: ImportOptions,
@@ -167,6 +183,7 @@ impl Import<'_> {
             self.report.turn_to(part);
             let summary = match part {
                 PackagePart::Objects => self.check_objects().await?,
+                PackagePart::History => self.check_history().await?,
                 _ => self.check_definitions(part).await?,
             };
             self.summaries.push(summary);
@@ -178,9 +195,16 @@ impl Import<'_> {
     async fn write(&mut self) -> Result<(), MovingError> {
         for part in PackagePart::ALL {
             let stopped = |source| MovingError::Stopped { file: part.file(), source };
-            if part == PackagePart::Objects {
-                self.write_objects().await?;
-                continue;
+            match part {
+                PackagePart::Objects => {
+                    self.write_objects().await?;
+                    continue;
+                }
+                PackagePart::History => {
+                    self.write_history().await?;
+                    continue;
+                }
+                _ => {}
             }
             let actions = self.plans.remove(part.file()).unwrap_or_default();
             carry_out(self.store, part, actions, &[]).await.map_err(stopped)?;

@@ -69,6 +69,8 @@ pub(super) fn read(
         PackagePart::Groups => group(line, id),
         PackagePart::Users => user(line, id, world, now),
         PackagePart::Settings => setting(line, world),
+        // Entries are stored as they are.
+        PackagePart::History => Ok(line.clone()),
         PackagePart::Objects => {
             object(line, id, stored, world, now, &mut read);
             return read;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::entries::{concealed, plain_fields, visible};
 use super::feed::{Event, Kind, Position};
@@ -44,9 +44,9 @@ pub struct Told {
 }
 
 impl Question {
-    /// Whether the event is of a resource that was asked for; rights are another matter.
-    pub fn concerns(&self, event: &Event) -> bool {
-        let resource = text(&event.entry, "resource").unwrap_or_default();
+    /// Whether the entry is of a resource that was asked for; rights are another matter.
+    pub fn concerns(&self, entry: &RawDocument) -> bool {
+        let resource = text(entry, "resource").unwrap_or_default();
         let is_named = self.resources.is_empty() || self.resources.contains(&resource);
         is_named && (self.filter.is_none() || resource == "objects")
     }
@@ -92,7 +92,7 @@ pub async fn told<'e>(
     for event in events {
         let resource = text(&event.entry, "resource").unwrap_or_default();
         let is_object = resource == "objects";
-        if !resources.contains(&resource) || !question.concerns(event) {
+        if !resources.contains(&resource) || !question.concerns(&event.entry) {
             continue;
         }
         if visible.as_ref().is_some_and(|visible| !visible.matches(&event.entry).unwrap_or(false)) {

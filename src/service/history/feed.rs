@@ -35,9 +35,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How often the store is asked for changes of other instances.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long entries gather for a batch, for each follower. It is some ten times what waking one takes.
-const PER_FOLLOWER: Duration = Duration::from_micros(25);
+const PER_FOLLOWER: Duration = Duration::from_micros(40);
 /// How long they gather at most.
-const LONGEST_BREATH: Duration = Duration::from_millis(25);
+const LONGEST_BREATH: Duration = Duration::from_millis(40);
 /// So many streams may be open; half of them by one user.
 const MOST_STREAMS: usize = 4096;
 /// How many entries are read at a time.
@@ -106,11 +106,43 @@ impl Event {
 /// The deleted types with their last access lists, none where it cannot be read.
 pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 
+/// Since when changes are kept: the time and the sequence; nothing before the history has begun.
+type Kept = Option<(DateTime, i64)>;
+
 /// A place in the order of all changes: behind the entry with this sequence.
 pub type Position = i64;
 
-/// Events in their order.
-pub(super) type Batch = Arc<Vec<Event>>;
+/// Entries in their order. The documents before and after them are read when the first follower needs them: most
+/// followers hear of few resources.
+#[derive(Debug, Default)]
+pub struct Batch {
+    entries: Vec<RawDocumentBuf>,
+    events: OnceCell<Vec<Event>>,
+}
+
+impl Batch {
+    fn of(entries: Vec<RawDocumentBuf>) -> Self {
+        Self { entries, events: OnceCell::new() }
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[RawDocumentBuf] {
+        &self.entries
+    }
+
+    /// The position behind them; nothing without any.
+    pub fn end(&self) -> Option<Position> {
+        self.entries.last().and_then(|entry| integer(entry, "sequence"))
+    }
+
+    /// The events of the entries.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn events(&self, feed: &Feed) -> Result<&[Event], StoreError> {
+        self.events.get_or_try_init(|| feed.events(&self.entries)).await.map(Vec::as_slice)
+    }
+}
 
 /// Reads new entries for all followers.
 pub struct Feed {
@@ -119,7 +151,7 @@ pub struct Feed {
     flights: Arc<Flights>,
     max_time: Duration,
     /// What became settled, each with the position before it.
-    batches: broadcast::Sender<(Position, Batch)>,
+    batches: broadcast::Sender<(Position, Arc<Batch>)>,
     /// All entries up to here are stored, or never will be.
     settled: AtomicI64,
     started: OnceCell<()>,
@@ -128,7 +160,9 @@ pub struct Feed {
     /// What [`entries`](super::entries) knows of deleted types, and the revision of the types then.
     deleted: Mutex<Option<(u64, DeletedTypes)>>,
     /// What [`kept`](Self::kept) knows, and the revision of the history then.
-    kept: Mutex<Option<(u64, Option<(DateTime, i64)>)>>,
+    kept: Mutex<Option<(u64, Kept)>>,
+    /// A moment since which no type has changed, and the revision of the types then.
+    types_since: Mutex<Option<(u64, Moment)>>,
     /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
     gaps: Mutex<BTreeMap<i64, Instant>>,
     /// Whether the service is ending.
@@ -162,7 +196,7 @@ impl Drop for Seat {
 
 /// What a follower takes part in.
 pub struct Subscription {
-    batches: broadcast::Receiver<(Position, Batch)>,
+    batches: broadcast::Receiver<(Position, Arc<Batch>)>,
     position: Position,
 }
 
@@ -184,6 +218,7 @@ impl Feed {
             seats: Arc::default(),
             deleted: Mutex::default(),
             kept: Mutex::default(),
+            types_since: Mutex::default(),
             gaps: Mutex::default(),
             ending: watch::Sender::new(false),
         })
@@ -220,8 +255,8 @@ impl Feed {
         Ok(self.kept().await?.map_or(0, |(_, sequence)| sequence))
     }
 
-    /// Since when changes are kept: the time and the sequence.
-    pub(super) async fn kept(&self) -> Result<Option<(DateTime, i64)>, StoreError> {
+    /// Since when changes are kept.
+    pub(super) async fn kept(&self) -> Result<Kept, StoreError> {
         if self.store.is_remote() {
             // Another instance may move it, and removes entries at once.
             return kept(&*self.store, self.max_time).await;
@@ -234,6 +269,20 @@ impl Feed {
         let since = kept(&*self.store, self.max_time).await?;
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, since));
         Ok(since)
+    }
+
+    /// Whether it is known that no type has changed since the moment, and nothing of types is newer than `revision`.
+    pub(in crate::service) fn has_types_since(&self, moment: Moment, revision: u64) -> bool {
+        let known = self.types_since.lock().unwrap_or_else(PoisonError::into_inner);
+        known.is_some_and(|(known, since)| known == revision && since.is_before(moment))
+    }
+
+    /// Notes that no type has changed since the moment; `revision` is one from before that was asked.
+    pub(in crate::service) fn note_types_since(&self, moment: Moment, revision: u64) {
+        let mut known = self.types_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|(known, since)| known != revision || moment.is_before(since)) {
+            *known = Some((revision, moment));
+        }
     }
 
     /// Whether this process knows that an entry with this sequence or a larger one is stored.
@@ -258,16 +307,16 @@ impl Feed {
         Subscription { batches: self.batches.subscribe(), position }
     }
 
-    /// The events behind a position, at most as many as one batch, all of them settled.
+    /// The entries behind a position, at most as many as one batch, all of them settled.
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn after(&self, position: Position, most: u64) -> Result<Vec<Event>, StoreError> {
+    pub async fn after(&self, position: Position, most: u64) -> Result<Batch, StoreError> {
         let settled = self.settled.load(Ordering::Acquire);
         if position >= settled {
-            return Ok(Vec::new());
+            return Ok(Batch::default());
         }
-        self.events(self.entries(position, Some(settled), most.min(BATCH)).await?).await
+        Ok(Batch::of(self.entries(position, Some(settled), most.min(BATCH)).await?))
     }
 
     pub(super) fn deleted_types(&self, revision: u64) -> Option<DeletedTypes> {
@@ -355,12 +404,11 @@ impl Feed {
     async fn step(&self) -> Result<bool, StoreError> {
         let since = self.settled.load(Ordering::Acquire);
         let (entries, settled) = self.settled_after(since).await?;
-        let events = Arc::new(self.events(entries).await?);
         // Followers that begin now read the batch from the store, others get it.
         self.settled.fetch_max(settled, Ordering::AcqRel);
-        let is_any = !events.is_empty();
+        let is_any = !entries.is_empty();
         if is_any {
-            let _ = self.batches.send((since, events));
+            let _ = self.batches.send((since, Arc::new(Batch::of(entries))));
         }
         Ok(is_any)
     }
@@ -385,7 +433,7 @@ impl Feed {
                 return Ok(self.settled.load(Ordering::Acquire));
             }
             // A follower that began meanwhile did not find these in the store, and no batch has them.
-            let _ = self.batches.send((position, Batch::default()));
+            let _ = self.batches.send((position, Arc::default()));
         }
     }
 
@@ -435,7 +483,7 @@ impl Feed {
     }
 
     /// The entries with the documents before and after them.
-    async fn events(&self, entries: Vec<RawDocumentBuf>) -> Result<Vec<Event>, StoreError> {
+    async fn events(&self, entries: &[RawDocumentBuf]) -> Result<Vec<Event>, StoreError> {
         let mut present: BTreeMap<(&str, i64), RawDocumentBuf> = BTreeMap::new();
         for (collection, kind) in RESOURCES {
             let of_kind = entries.iter().filter(|entry| text(entry, "resource") == Some(kind));
@@ -451,15 +499,15 @@ impl Feed {
         }
         // From the newest on: what was before a change is what the one before it left.
         let mut events = Vec::with_capacity(entries.len());
-        for entry in entries.into_iter().rev() {
-            let resource = RESOURCES.iter().find(|(_, kind)| text(&entry, "resource") == Some(kind));
-            let (Some((collection, kind)), Some(id)) = (resource, integer(&entry, "public_id")) else { continue };
-            let state = self.after_entry(collection, id, &entry, present.get(&(*kind, id))).await?;
+        for entry in entries.iter().rev() {
+            let resource = RESOURCES.iter().find(|(_, kind)| text(entry, "resource") == Some(kind));
+            let (Some((collection, kind)), Some(id)) = (resource, integer(entry, "public_id")) else { continue };
+            let state = self.after_entry(collection, id, entry, present.get(&(*kind, id))).await?;
             let is_known = !matches!(state, PastState::Unknown);
             let after = if let PastState::Document(document) = state { Some(document) } else { None };
-            let before = before_entry(&entry, after.as_deref())?;
+            let before = before_entry(entry, after.as_deref())?;
             present.extend(before.clone().map(|before| ((*kind, id), before)));
-            events.push(Event { entry, before, after, is_known });
+            events.push(Event { entry: entry.clone(), before, after, is_known });
         }
         events.reverse();
         Ok(events)
@@ -507,24 +555,24 @@ fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Opti
 }
 
 impl Subscription {
-    /// The next events, in order, without any that the follower has had. Waits for them.
+    /// The next entries, in order, without any that the follower has had. Waits for them.
     ///
     /// # Errors
     /// Errors of the store, when the follower was so slow that it must read the store.
-    pub async fn next(&mut self, feed: &Feed) -> Result<Batch, StoreError> {
+    pub async fn next(&mut self, feed: &Feed) -> Result<Arc<Batch>, StoreError> {
         // Batches in memory first: the store is asked for what they do not have.
         let mut received = self.batches.try_recv().ok();
         loop {
             // One that does not begin here overlaps with what was read, or leaves a gap: the store has the rest.
             if let Some((_, batch)) = received.filter(|(since, _)| *since == self.position)
-                && let Some(last) = batch.last()
+                && let Some(end) = batch.end()
             {
-                self.position = last.sequence();
+                self.position = end;
                 return Ok(batch);
             }
             let behind = feed.after(self.position, BATCH).await?;
-            if let Some(last) = behind.last() {
-                self.position = last.sequence();
+            if let Some(end) = behind.end() {
+                self.position = end;
                 return Ok(Arc::new(behind));
             }
             received = match self.batches.recv().await {

@@ -33,7 +33,7 @@ pub(super) async fn of(
             heads.extend(id.zip(Head::of(entry)).map(|(id, head)| ((kind, id), head)));
         };
         if ids.len() == 1 {
-            let filter = of_kind(kind).and(Filter::one_of("public_id", vec![ids.remove(0)]));
+            let filter = of_kind(kind).and(Filter::equals("public_id", ids.remove(0)));
             let newest = FindQuery::new(filter, max_time).sorted(Sort::by("number", true)).limited(1);
             let found = store.find(LOGS, &newest).await?;
             found.iter().for_each(|entry| note(integer(entry, "public_id"), entry));

@@ -31,9 +31,26 @@ pub async fn begin(store: &dyn Store, now: DateTime, max_time: Duration) -> Resu
     }
 }
 
-pub(super) async fn kept(store: &dyn Store, max_time: Duration) -> Result<Option<(DateTime, i64)>, StoreError> {
+/// Since when changes are kept: the time and the sequence; nothing before the history has begun.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn kept(store: &dyn Store, max_time: Duration) -> Result<Option<(DateTime, i64)>, StoreError> {
     let kept = kept_document(store, max_time).await?;
     Ok(kept.and_then(|kept| Some((kept.get_datetime("time").ok()?, kept.get_i64("sequence").ok()?))))
+}
+
+/// Says that the history goes back to `since`: its entries came from another store.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn move_to(store: &dyn Store, since: (DateTime, i64), max_time: Duration) -> Result<(), StoreError> {
+    let document = || raw(&doc! { "_id": KEPT, "time": since.0, "sequence": since.1 });
+    let change = match kept_document(store, max_time).await? {
+        None => Change::Insert { collection: HISTORY, document: document() },
+        Some(before) => Change::Replace { collection: HISTORY, before, after: document() },
+    };
+    store.commit(Unit::of(change)).await.map(drop)
 }
 
 /// The document with this, as it is stored.

@@ -17,6 +17,7 @@ mod flights;
 pub mod forget;
 mod heads;
 pub mod kept;
+mod lasting;
 pub mod moments;
 pub mod past;
 pub mod prune;

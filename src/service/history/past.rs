@@ -33,6 +33,15 @@ pub enum Moment {
 }
 
 impl Moment {
+    /// Whether it is the same as the other moment or before it, as far as that can be told.
+    pub(super) fn is_before(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Sequence(one), Self::Sequence(other)) => one <= other,
+            (Self::Time(one), Self::Time(other)) => one <= other,
+            _ => false,
+        }
+    }
+
     /// The entries behind it.
     fn later(self) -> Filter {
         let document = match self {

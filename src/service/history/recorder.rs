@@ -14,6 +14,7 @@ use super::feed::Feed;
 use super::flights::{Flight, Flights};
 use super::heads::{self, Key};
 use super::kept::last;
+use super::lasting::Lasting;
 use super::resources::resource_of;
 use crate::admission::Ticket;
 use crate::clock::Clock;
@@ -86,15 +87,15 @@ impl Recorder {
     async fn committed(&self, unit: Unit, flight: Option<Flight>) -> Result<Vec<u64>, StoreError> {
         let Some(flight) = flight else { return self.inner.commit(unit).await };
         let inner = Arc::clone(&self.inner);
-        let work = tokio::spawn(async move {
+        Lasting::of(async move {
             let outcome = inner.commit(unit).await;
             flight.end(!matches!(
                 outcome,
                 Err(StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. })
             ));
             outcome
-        });
-        work.await.map_err(StoreError::backend)?
+        })
+        .await
     }
 
     /// Takes `count` sequences and returns the first.

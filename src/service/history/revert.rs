@@ -54,7 +54,8 @@ pub async fn revert_object(
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
 
-/// Brings a type back to what it was, as a new version.
+/// Brings a type back to what it was, as a new version. Its access list stays that of today: going back must not open
+/// what has been closed since.
 ///
 /// # Errors
 /// As [`revert_object`].
@@ -67,9 +68,11 @@ pub async fn revert_type(
     let then = as_of_read::<Types>(services, (caller, id), revert.to, AccessLists::OfThen).await?;
     let past = resource::get::<Types>(&then, id).await?;
     let mut body = resource::decode(&past)?;
-    for own in ["_id", "version", "editor_id", "last_edit_time"] {
+    for own in ["_id", "version", "editor_id", "last_edit_time", "acl"] {
         body.remove(own);
     }
+    let present = resource::decode(&resource::get::<Types>(services, id).await?)?;
+    body.extend(present.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
     carried_out(revert, update_type(services, caller, id, revert.if_match, &body)).await
 }
 

@@ -153,8 +153,9 @@ impl Turn<'_> {
             return Err(Stop::Pause(Reason::HistoryGone));
         }
         loop {
-            let events = services.feed.after(self.cursor.position, BATCH).await?;
-            for event in &events {
+            let batch = services.feed.after(self.cursor.position, BATCH).await?;
+            let events = batch.events(&services.feed).await?;
+            for event in events {
                 if *self.stop.borrow() || services.store.revision(WEBHOOKS) != self.revision {
                     return Ok(End::Again);
                 }

@@ -18,7 +18,7 @@ use super::turn::{End, take};
 use crate::domain::document::integer;
 use crate::query::Filter;
 use crate::service::error::ServiceError;
-use crate::service::history::feed::{Event, Position};
+use crate::service::history::feed::Position;
 use crate::service::lease::{Lease, LeaseTimes, Work};
 use crate::service::services::Services;
 use crate::store::collections::WEBHOOKS;
@@ -142,9 +142,7 @@ async fn deliver(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> 
             }
         }
         tokio::select! {
-            events = changes.next(&services.feed) => {
-                latest = latest.max(events?.last().map_or(latest, Event::sequence));
-            }
+            batch = changes.next(&services.feed) => latest = latest.max(batch?.end().unwrap_or(latest)),
             Some(Ok(ended)) = turns.join_next() => {
                 running.remove(&ended.id);
                 if let Some(webhook) = known.get_mut(&ended.id).filter(|_| ended.revision == now) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bson::doc;
+use bson::{doc, rawdoc};
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::query::{Filter, Limits, Update};
 use inventory_service::store::collections::{IMPORTS, OBJECTS};
 use inventory_service::store::{Change, FindQuery, Unit};
@@ -203,6 +204,31 @@ on_each_store! {
         app.store.commit(Unit::of(aged)).await.expect("an older mark");
         assert_eq!(import(app, type_id, "", Some("one"), &lines(4)).await.json()["created"], 4);
         assert_eq!((total(app).await, marks(app).await), (7, 1));
+    }
+
+    async fn the_oldest_outcomes_of_a_user_go_when_there_are_too_many(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let first = import(app, type_id, "", Some("first"), &lines(1)).await;
+        assert_eq!(first.status, 200, "{}", first.text);
+        let now = SystemClock.now().timestamp_millis();
+        let mark = |number: i64, user_id: i64| {
+            let id = format!("{user_id}/{number}");
+            let done_at = bson::DateTime::from_millis(now + 1 + number);
+            rawdoc! { "_id": id, "user_id": user_id, "of": "other", "request": "other", "done_at": done_at }
+        };
+        for (user_id, count) in [(1, 9_998), (2, 10)] {
+            let marks = (0..count).map(|number| Change::Insert { collection: IMPORTS, document: mark(number, user_id) });
+            app.store.commit(Unit { conditions: Vec::new(), changes: marks.collect() }).await.expect("stored");
+        }
+        // With this one there are 10,000 of the user.
+        assert_eq!(import(app, type_id, "", Some("second"), &lines(1)).await.json()["created"], 1);
+        assert_eq!(marks(app).await, 10_010);
+        let again = import(app, type_id, "", Some("first"), &lines(1)).await;
+        assert_eq!(again.json(), first.json());
+        // The oldest one gives way.
+        assert_eq!(import(app, type_id, "", Some("third"), &lines(1)).await.json()["created"], 1);
+        assert_eq!(import(app, type_id, "", Some("first"), &lines(1)).await.json()["created"], 1);
+        assert_eq!((marks(app).await, total(app).await), (10_011, 4));
     }
 
     async fn objects_in_bulk_under_the_same_key_are_stored_once(app) {

@@ -35,6 +35,30 @@ on_each_store! {
         assert_eq!((chunked("2\r\n{}\r\n"), chunked("")), (400, 200));
     }
 
+    async fn a_write_with_a_body_that_nobody_reads_is_refused_and_changes_nothing(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let kept = app.create_object(kind, &json!({"hostname": "web-1"})).await;
+        let gone = app.create_object(kind, &json!({"hostname": "web-2"})).await;
+        assert_eq!(app.delete(&format!("/objects/{gone}")).await.status, 200);
+        for (method, path) in [
+            (Method::POST, format!("/objects/{gone}/restore")),
+            (Method::DELETE, format!("/objects/{kept}")),
+            (Method::DELETE, format!("/objects/delete/{kept}")),
+            (Method::PUT, format!("/objects/clean/{kind}")),
+            (Method::DELETE, format!("/types/{kind}")),
+        ] {
+            for body in [json!({"dry_run": true}), json!([]), json!(1)] {
+                let told = message(&send(app.request(method.clone(), &path).json(&body)).await, 400, "body_unexpected");
+                assert!(told.contains("takes no body"), "{told}");
+            }
+        }
+        assert_eq!(app.get(&format!("/objects/{kept}")).await.status, 200);
+        assert_eq!(app.get(&format!("/objects/{gone}")).await.status, 404);
+        // Some clients send an empty document with each request.
+        let restored = send(app.request(Method::POST, &format!("/objects/{gone}/restore")).json(&json!({}))).await;
+        assert_eq!(restored.status, 200, "{}", restored.text);
+    }
+
     async fn a_condition_as_a_parameter_is_answered_with_the_filter_that_is_meant(app) {
         for (path, name, value, meant) in [
             ("/objects/", "type_id", "3", r#"filter={"type_id":3}"#),

@@ -3,9 +3,42 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ask, get, of, on_each_compatible_store, send, web_created, web_type};
+use super::{ask, filtered, get, of, on_each_compatible_store, send, web_created, web_type};
 
 on_each_compatible_store! {
+    async fn a_moment_of_the_past_has_the_fields_of_its_types(app) {
+        let type_id = web_type(app).await;
+        let id = web_created(app, type_id, "a").await;
+        let then = get(app, "/logs/?sort=-sequence&limit=1").await.body["results"][0]["sequence"].clone();
+        let mut changed = get(app, &format!("/types/{type_id}")).await.body["result"].clone();
+        changed["fields"][0]["helperText"] = json!("Other help");
+        changed["fields"][2]["value"] = json!(false);
+        let answer = send(app, Method::PUT, &format!("/types/{type_id}"), &changed).await;
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        for (at, help, default) in [(String::new(), "Other help", false), (format!("&at={then}"), "Help", true)] {
+            let list = get(app, &format!("/objects/?view=render&filter={{\"public_id\":{id}}}{at}")).await.body;
+            let one = get(app, &format!("/object/{id}{}", at.replace('&', "?"))).await.body;
+            for view in [&list["results"][0], &one] {
+                assert_eq!((&view["fields"][0]["helperText"], &view["fields"][2]["default"]), (&json!(help), &json!(default)));
+            }
+        }
+        // Conditions are a filter, and so look at any moment; other stages read the present alone.
+        let renamed = json!({"fields": [{"name": "text-66398", "value": "b"}]});
+        assert_eq!(send(app, Method::PATCH, &format!("/object/{id}"), &renamed).await.status, 202);
+        let text = json!({"fields": {"$elemMatch": {"name": "text-66398", "value": "a"}}});
+        let then = then.to_string();
+        let at = ("at", then.as_str());
+        let found = filtered(app, "/objects/", &json!([{"$match": text}]), &[at]).await;
+        assert_eq!(found["total"], 1);
+        for path in ["/objects/", "/types/", "/categories/", "/objects/1/references"] {
+            let stages = json!([{"$match": {}}, {"$addFields": {"a": 1}}]).to_string();
+            let refused = ask(app.request(Method::GET, path).query(&[("filter", stages.as_str()), at])).await;
+            assert_eq!((refused.status, &refused.body["code"]), (400, &json!("parameter_invalid")), "{path}: {}", refused.body);
+            let told = refused.body["message"].as_str().expect("a message");
+            assert!(told.contains("a pipeline reads the present"), "{path}: {told}");
+        }
+    }
+
     async fn the_service_says_what_it_is(app) {
         let answer = get(app, "/").await.body;
         assert_eq!((&answer["title"], &answer["connected"]), (&json!("DATAGERRY"), &json!(true)));
@@ -87,6 +120,8 @@ on_each_compatible_store! {
         let id = web_created(app, type_id, "d").await;
         let state = send(app, Method::PUT, &format!("/object/{id}/state"), &json!(false)).await;
         assert_eq!((state.status, &state.body["failed"], &state.body["result"]["active"]), (202, &Value::Null, &json!(false)));
+        let same = send(app, Method::PUT, &format!("/object/{id}/state"), &json!(false)).await;
+        assert_eq!((same.status, same.body), (204, json!("")));
         let plural = ask(app.request(Method::DELETE, &format!("/objects/{id}"))).await;
         assert_eq!((plural.status, &plural.body["raw"]["public_id"]), (200, &json!(id)));
         assert_eq!(plural.body["deleted_entry"], plural.body["raw"]);

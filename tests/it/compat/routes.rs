@@ -3,7 +3,9 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ask, get, on_each_compatible_store, send, web_created, web_type};
+use super::{COMPATIBLE, ask, filtered, get, on_each_compatible_store, send, web_created, web_type};
+use crate::sign_on::Trusted;
+use crate::support::mongod::{self, Deployment};
 
 on_each_compatible_store! {
     async fn several_objects_are_changed_each_on_its_own(app) {
@@ -63,5 +65,30 @@ on_each_compatible_store! {
         let log = get(app, &format!("/log/object/{id}?limit=10&sort=public_id&order=-1&page=1")).await;
         assert_eq!((log.status, &log.body["results"]), (200, &json!([])));
         assert_eq!(get(app, "/log/object/999").await.status, 404);
+    }
+}
+
+/// A user of the issuer is shown in the form for users, which offers the classes of this answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_issuer_of_tokens_is_a_provider() {
+    let trusted = Trusted::new();
+    let mut places = vec![None];
+    places.extend(mongod::shared(Deployment::ReplicaSet).await.map(|server| Some(server.fresh_uri())));
+    for uri in places {
+        let app = trusted.app_on(uri.as_deref(), &[COMPATIBLE]).await;
+        let expected = json!([
+            {"class_name": "LocalAuthenticationProvider", "external": false},
+            {"class_name": "OidcAuthenticationProvider", "external": true},
+        ]);
+        assert_eq!(get(&app, "/auth/providers").await.body, expected);
+        let token = trusted.token("ada-1", &json!({"preferred_username": "ada", "groups": ["staff"]}));
+        assert_eq!(ask(app.anonymous(Method::GET, "/types/").bearer_auth(token)).await.status, 200);
+        let filter = json!({"user_name": "ada"});
+        let mut ada = filtered(&app, "/users/", &filter, &[]).await["results"][0].clone();
+        // The form sends the whole record back.
+        ada["first_name"] = json!("Ada");
+        let answer = send(&app, Method::PUT, &format!("/users/{}", ada["public_id"]), &ada).await;
+        assert_eq!((answer.status, &answer.body["result"]["first_name"]), (202, &json!("Ada")), "{}", answer.body);
+        assert_eq!(answer.body["result"]["authenticator"], "OidcAuthenticationProvider");
     }
 }

@@ -1,6 +1,8 @@
 //! A database that DATAGERRY filled, and may go on using.
 
+use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::IndexOptions;
 use serde_json::json;
 
 use super::{COMPATIBLE, get, of, send, web_created, web_type};
@@ -60,6 +62,29 @@ async fn settings_that_datagerry_stored_are_found() {
     let answer = send(&app, reqwest::Method::PUT, "/users/1/settings/framework-object", &change).await;
     assert_eq!((answer.status, &answer.body["result"]["payloads"]), (202, &json!([{"id": "other"}])));
     assert_eq!(get(&app, "/users/1/settings/").await.body["results"].as_array().map(Vec::len), Some(1));
+}
+
+/// DATAGERRY declares this index over all settings. So it would take one setting without a `resource` for each user.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_unique_index_of_datagerry_allows_several_settings_made_here() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    for settings in [&[COMPATIBLE][..], &[][..]] {
+        let uri = server.fresh_uri();
+        let name = uri.rsplit('/').next().and_then(|path| path.split('?').next()).expect("a name").to_owned();
+        let theirs = server.client().await.database(&name).collection::<Document>("management.users.settings");
+        let options = IndexOptions::builder().name("resource-user".to_owned()).unique(true).build();
+        let index = IndexModel::builder().keys(doc! {"resource": 1, "user_id": 1}).options(options).build();
+        theirs.create_index(index).await.expect("an index");
+        let of = |resource: &str| doc! {"resource": resource, "user_id": 1, "payloads": [], "setting_type": "SERVER"};
+        theirs.insert_many([of("a"), of("b")]).await.expect("two settings without an identifier");
+        let app = TestApp::on(&uri, settings).await;
+        for identifier in ["c", "d", "e"] {
+            let body = json!({"identifier": identifier, "payload": {}, "setting_type": "APPLICATION"});
+            assert_eq!(app.post("/users/1/settings/", &body).await.status, 201, "{identifier}");
+        }
+        assert_eq!(get(&app, "/users/1/settings/").await.body["results"].as_array().map(Vec::len), Some(5));
+        theirs.insert_one(of("a")).await.expect_err("settings of DATAGERRY stay unique");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

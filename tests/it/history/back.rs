@@ -78,6 +78,21 @@ on_each_store! {
         }
     }
 
+    async fn a_type_that_goes_back_keeps_the_access_list_of_today(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let then = now(app).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ", "UPDATE"]}}});
+        let path = format!("/types/{kind}");
+        let closed = app.patch(&path, &json!({"label": "Machines", "acl": acl})).await;
+        assert_eq!(closed.status, 202, "{}", closed.text);
+        let list = app.get(&path).await.json()["result"]["acl"].clone();
+        let reverted = app.post(&format!("{path}/revert"), &json!({"to": then})).await;
+        assert_eq!(reverted.status, 202, "{}", reverted.text);
+        let is = app.get(&path).await.json()["result"].clone();
+        assert_ne!(is["label"], "Machines");
+        assert_eq!(is["acl"], list);
+    }
+
     async fn a_deleted_object_comes_back_under_its_id(app) {
         let kind = app.create_type("server", &[("hostname", "text")]).await;
         let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;

@@ -27,7 +27,7 @@ on_each_kind! {
             counts,
             [
                 ("types.ndjson", types), ("categories.ndjson", 7), ("groups.ndjson", 2), ("users.ndjson", 1),
-                ("objects.ndjson", 300), ("settings.ndjson", 0),
+                ("objects.ndjson", 300), ("settings.ndjson", 0), ("history.ndjson", types + 7 + 300),
             ]
         );
         assert!(types > 5);

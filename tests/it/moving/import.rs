@@ -7,12 +7,14 @@ use inventory_service::domain::document::raw;
 use inventory_service::moving::MovingError;
 use inventory_service::moving::import::{BadLine, ImportOptions, Summary};
 use inventory_service::moving::package::PackagePart;
-use inventory_service::query::{Filter, Update};
+use inventory_service::query::{Filter, Sort, Update};
 use inventory_service::service::credentials::{self, NewPassword};
-use inventory_service::store::collections::{CREDENTIALS, GROUPS, OBJECTS, TYPES, USERS};
+use inventory_service::service::history::verify;
+use inventory_service::store::collections::{CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
-use super::{content, on_each_kind, rewrite, user};
+use super::backup::{run, succeeds};
+use super::{content, on_each_kind, open, rewrite, services, user};
 
 const PLAIN: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: false };
 const UPDATE: ImportOptions = ImportOptions { update: true, accept_unclean: false, dry_run: false };
@@ -95,6 +97,54 @@ on_each_kind! {
         assert_eq!((of(&summaries, PackagePart::Types)[1], of(&summaries, PackagePart::Objects)), (1, [0, 1, 299]));
         place.exported(&*store, "after").await;
         assert_eq!(content(&place.path("after")), content(&place.path("package")));
+    }
+
+    async fn the_history_comes_along_into_a_store_that_has_no_other(place) {
+        let source = place.demo().await;
+        place.exported(&*source.store, "package").await;
+        let uri = place.new_uri();
+        let setting = format!("store.uri={uri}");
+        let import = |more: &[&str]| {
+            let arguments = [&["--set", &setting, "import", "package"], more].concat();
+            succeeds(&run(&place.path(""), &arguments))
+        };
+        let entries = async |store: &dyn Store, action| {
+            store.count(LOGS, &Filter::equals("action", action), BUDGET).await.expect("a number")
+        };
+        let all = count(&*source.store, LOGS).await;
+        assert!(import(&[]).contains(&format!("history: {all} created")));
+        let store = open(&uri).await;
+        assert_eq!((count(&*store, LOGS).await, entries(&*store, "IMPORT").await), (all, entries(&*source.store, "IMPORT").await));
+        place.exported(&*store, "after").await;
+        assert_eq!(content(&place.path("after")), content(&place.path("package")));
+        let verified = verify::verify(&*store, None).await.expect("it can be read");
+        assert_eq!(verified.root, verify::verify(&*source.store, None).await.expect("it can be read").root);
+    }
+
+    async fn a_package_over_other_changes_leaves_an_entry_of_each(place) {
+        let source = place.demo().await;
+        place.exported(&*source.store, "package").await;
+        let uri = place.new_uri();
+        let setting = format!("store.uri={uri}");
+        let import = |more: &[&str]| {
+            let arguments = [&["--set", &setting, "import", "package"], more].concat();
+            succeeds(&run(&place.path(""), &arguments))
+        };
+        let before = import(&[]);
+        assert!(before.contains("objects: 300 created"), "{before}");
+        let all = count(&*source.store, LOGS).await;
+        {
+            let services = services(&uri).await;
+            let update = Update::set("version", "9.9.9");
+            let filter = Filter::equals("public_id", 7_i64);
+            change(&*services.store, Change::UpdateMany { collection: OBJECTS, filter, update }).await;
+        }
+        assert!(import(&["--update"]).contains("objects: 0 created, 1 updated"));
+        let store = open(&uri).await;
+        assert_eq!(count(&*store, LOGS).await, all + 2);
+        let last = FindQuery::new(Filter::equals("public_id", 7_i64), BUDGET).sorted(Sort::by("sequence", true)).limited(1);
+        let found = store.find(LOGS, &last).await.expect("entries");
+        assert_eq!(found.first().expect("an entry").get_str("action").ok(), Some("IMPORT"));
     }
 
     async fn a_dry_run_says_what_would_change_and_changes_nothing(place) {

@@ -18,7 +18,7 @@ use inventory_service::clock::SystemClock;
 use inventory_service::demo;
 use inventory_service::moving::MovingError;
 use inventory_service::moving::export::export;
-use inventory_service::moving::import::{BadLine, ImportOptions, Summary, import};
+use inventory_service::moving::import::{BadLine, ImportOptions, Stores, Summary, import};
 use inventory_service::moving::package::Manifest;
 use inventory_service::progress::Silent;
 use inventory_service::service::Services;
@@ -116,7 +116,8 @@ impl Place {
         let mut findings = Vec::new();
         let mut hear = |finding: &BadLine| findings.push(finding.clone());
         let now = DateTime::from_millis(1_000_000);
-        let outcome = import(store, &self.path(name), options, now, &mut hear, &Silent).await;
+        let stores = Stores { plain: store, recorded: store };
+        let outcome = import(stores, &self.path(name), options, now, &mut hear, &Silent).await;
         (outcome, findings)
     }
 }

@@ -1,7 +1,7 @@
 //! Tokens of an issuer of OpenID Connect, with an issuer made here.
 
 mod hostile;
-mod issuer;
+pub(crate) mod issuer;
 mod keys;
 mod people;
 

@@ -1,0 +1,94 @@
+//! The history of a package is taken along into a store that has no other. Then documents need no entries of this
+//! import. Into any other store only the documents come, each with an entry.
+
+use std::collections::HashMap;
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
+
+use crate::moving::MovingError;
+use crate::moving::package::PackagePart;
+use crate::query::Filter;
+use crate::service::history::kept;
+use crate::store::{Change, FindQuery, StoreError, Unit};
+
+use super::lines::{Batches, Line};
+use super::{Import, MAX_TIME, Summary};
+
+const PART: PackagePart = PackagePart::History;
+
+impl Import<'_> {
+    /// Decides whether the history comes along: the store has no entry that the package does not have.
+    pub(super) async fn check_history(&mut self) -> Result<Summary, MovingError> {
+        let none = Summary { part: PART, created: 0, updated: 0, unchanged: 0 };
+        if self.documents(PART) == 0 {
+            return Ok(none);
+        }
+        let mut summary = none;
+        let stored = self.store.count(PART.collection(), &Filter::all(), MAX_TIME).await?;
+        let mut batches = Batches::open(&self.directory.join(PART.file()));
+        while let Some(lines) = batches.next().await? {
+            let all = lines.len() as u64;
+            let missing = self.missing_entries(lines).await?.len() as u64;
+            summary.created += missing;
+            summary.unchanged += all - missing;
+        }
+        self.takes_history = summary.unchanged == stored;
+        Ok(if self.takes_history { summary } else { none })
+    }
+
+    /// Stores the entries that are missing, and since when the history is whole.
+    pub(super) async fn write_history(&mut self) -> Result<(), MovingError> {
+        if !self.takes_history {
+            return Ok(());
+        }
+        let stopped = |source| MovingError::Stopped { file: PART.file(), source };
+        self.progress.begin("history written", self.documents(PART));
+        let mut batches = Batches::open(&self.directory.join(PART.file()));
+        while let Some(lines) = batches.next().await? {
+            let count = lines.len() as u64;
+            let missing = self.missing_entries(lines).await?;
+            for entries in missing.chunks(self.store.largest_unit().min(missing.len().max(1))) {
+                let insert = |document: &RawDocumentBuf| Change::Insert {
+                    collection: PART.collection(),
+                    document: document.clone(),
+                };
+                let unit = Unit { conditions: Vec::new(), changes: entries.iter().map(insert).collect() };
+                self.store.commit(unit).await.map_err(stopped)?;
+            }
+            self.progress.advance(count, "");
+        }
+        self.progress.end();
+        let since = self.manifest.history_since().unwrap_or((self.now, 0));
+        kept::move_to(self.store, since, MAX_TIME).await.map_err(stopped)
+    }
+
+    /// The entries of these lines that the store does not have.
+    async fn missing_entries(&mut self, lines: Vec<Line>) -> Result<Vec<RawDocumentBuf>, MovingError> {
+        let mut entries: Vec<(Bson, RawDocumentBuf)> = Vec::with_capacity(lines.len());
+        for line in lines {
+            match line.content.and_then(|entry| with_id(&entry)) {
+                Ok(entry) => entries.push(entry),
+                Err(reason) => self.report.wrong(line.number, "", reason),
+            }
+        }
+        let ids = entries.iter().map(|(id, _)| id.clone()).collect();
+        let query = FindQuery::new(Filter::one_of("_id", ids), MAX_TIME);
+        let found = self.store.find(PART.collection(), &query).await?;
+        let mut stored = HashMap::new();
+        for entry in found.iter() {
+            let id = entry.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+            stored.extend(id.map(|id| (id.to_string(), entry)));
+        }
+        let is_missing = |(id, entry): &(Bson, RawDocumentBuf)| {
+            stored.get(&id.to_string()).is_none_or(|stored| stored.as_bytes() != entry.as_bytes())
+        };
+        Ok(entries.into_iter().filter(is_missing).map(|(_, entry)| entry).collect())
+    }
+}
+
+fn with_id(entry: &Document) -> Result<(Bson, RawDocumentBuf), String> {
+    let id = entry.get("_id").ok_or("_id is required")?.clone();
+    let raw = RawDocumentBuf::try_from(entry).map_err(StoreError::backend).map_err(|error| error.to_string())?;
+    Ok((id, raw))
+}
