@@ -192,7 +192,7 @@ struct Stream {
 
 impl Stream {
     async fn run(self, since: Position) {
-        let mut subscription = self.state.services.feed.follow(since);
+        let mut subscription = self.state.services.feed.follow(since, self.asked.question.only());
         let mut checks = interval(CHECK);
         let mut said = Instant::now();
         // The first part comes at once, so that the client knows that the stream has begun, and from where.

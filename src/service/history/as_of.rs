@@ -100,13 +100,13 @@ impl AsOf {
         }
     }
 
-    /// The documents that were different then and match, in the order of the query.
+    /// What the changed documents add to the answer of today, and take from it.
     async fn different(
         &self,
         collection: &str,
         changed: &Arc<Changed>,
         query: &FindQuery,
-    ) -> Result<Vec<Old>, StoreError> {
+    ) -> Result<Different, StoreError> {
         let wanted = Wanted {
             changed: Arc::clone(changed),
             access_of_today: self.access == AccessLists::OfToday && collection == TYPES,
@@ -137,13 +137,13 @@ impl AsOf {
         if changed.is_empty() {
             return ask(query).await;
         }
-        let different = self.different(collection, &changed, query).await?;
+        let Different { then, now } = self.different(collection, &changed, query).await?;
         if are_all_changed(&query.filter, &changed) {
-            let documents = merged(&Documents::new(), &different, (0, query))?;
-            return Ok(Page { documents, total: different.len() as u64, hint: None });
+            let documents = merged(&Documents::new(), &then, (0, query))?;
+            return Ok(Page { documents, total: then.len() as u64, hint: None });
         }
         // Those of today that were the same: their place is moved by at most as many as were different.
-        let begun = query.skip.saturating_sub(different.len() as u64);
+        let begun = query.skip.saturating_sub(then.len() as u64);
         let same = FindQuery {
             filter: unchanged(query.filter.clone(), &changed),
             projection: None,
@@ -151,11 +151,38 @@ impl AsOf {
             limit: if query.limit == 0 { 0 } else { query.limit.saturating_add(query.skip - begun) },
             ..query.clone()
         };
-        let page = ask(&same).await?;
-        let total = page.total + different.len() as u64;
-        let documents = merged(&page.documents, &different, (begun, query))?;
+        let found = self.inner.find(collection, &same).await?;
+        let documents = merged(&found, &then, (begun, query))?;
+        let total = if counted {
+            self.unchanged_count(collection, (&query.filter, &changed), now, query.max_time).await? + then.len() as u64
+        } else {
+            0
+        };
         Ok(Page { documents, total, hint: None })
     }
+
+    /// How many documents match that have not changed: those of today without the changed ones. Leaving these out by their
+    /// ids would have each document looked at.
+    async fn unchanged_count(
+        &self,
+        collection: &str,
+        (filter, changed): (&Filter, &Changed),
+        now: Option<u64>,
+        max_time: Duration,
+    ) -> Result<u64, StoreError> {
+        match now {
+            Some(now) => Ok(self.inner.count(collection, filter, max_time).await?.saturating_sub(now)),
+            None => self.inner.count(collection, &unchanged(filter.clone(), changed), max_time).await,
+        }
+    }
+}
+
+/// The changed documents that matter to a question.
+struct Different {
+    /// Those that match as they were then, in the order of the sort.
+    then: Vec<Old>,
+    /// How many match as they are now; nothing when the filter fails on one, as it may not have failed then.
+    now: Option<u64>,
 }
 
 /// A document that was different then, with its place in the order.
@@ -174,10 +201,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Those that match as they were then, in the order of the sort.
-    fn found(&self, budget: &Budget) -> Result<Vec<Old>, StoreError> {
-        let mut different = Vec::new();
+    fn found(&self, budget: &Budget) -> Result<Different, StoreError> {
+        let (mut then, mut now) = (Vec::new(), Some(0));
         for past in self.changed.values() {
+            if let Some(present) = past.newest.as_deref().filter(|_| past.is_present) {
+                let matches = self.filter.matches_within(present, budget).ok();
+                now = now.zip(matches).map(|(now, matches)| now + u64::from(matches));
+            }
             let PastState::Document(document) = &past.state else { continue };
             let document = if self.access_of_today {
                 with_access_list(document, past.newest.as_deref())?
@@ -185,11 +215,11 @@ impl Wanted {
                 document.clone()
             };
             if self.filter.matches_within(&document, budget)? {
-                different.push(Old { key: self.sort.key_of(&document)?, document });
+                then.push(Old { key: self.sort.key_of(&document)?, document });
             }
         }
-        different.sort_by(|one, other| self.sort.compare(&one.key, &other.key));
-        Ok(different)
+        then.sort_by(|one, other| self.sort.compare(&one.key, &other.key));
+        Ok(Different { then, now })
     }
 }
 
@@ -304,12 +334,12 @@ impl Store for AsOf {
             return self.inner.count(collection, filter, max_time).await;
         };
         let query = FindQuery::new(filter.clone(), max_time);
-        let different = self.different(collection, &changed, &query).await?.len() as u64;
+        let Different { then, now } = self.different(collection, &changed, &query).await?;
+        let then = then.len() as u64;
         if are_all_changed(filter, &changed) {
-            return Ok(different);
+            return Ok(then);
         }
-        let same = unchanged(filter.clone(), &changed);
-        Ok(different + self.inner.count(collection, &same, max_time).await?)
+        Ok(self.unchanged_count(collection, (filter, &changed), now, max_time).await? + then)
     }
 
     async fn aggregate(&self, _: &str, _: &AggregateQuery) -> Result<Chunks, StoreError> {

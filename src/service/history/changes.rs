@@ -44,6 +44,15 @@ pub struct Told {
 }
 
 impl Question {
+    /// The resource that was asked for, if it is a single one.
+    pub fn only(&self) -> Option<&'static str> {
+        match self.resources.as_slice() {
+            _ if self.filter.is_some() => Some("objects"),
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Whether the entry is of a resource that was asked for; rights are another matter.
     pub fn concerns(&self, entry: &RawDocument) -> bool {
         let resource = text(entry, "resource").unwrap_or_default();

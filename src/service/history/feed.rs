@@ -16,6 +16,8 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
 use tokio::sync::{OnceCell, broadcast, watch};
 
+use super::channels::Channels;
+pub use super::channels::{Batch, Event, Kind, Position, Subscription};
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
 use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of};
@@ -42,66 +44,6 @@ const LONGEST_BREATH: Duration = Duration::from_millis(40);
 const MOST_STREAMS: usize = 4096;
 /// How many entries are read at a time.
 pub(super) const BATCH: u64 = 500;
-/// So many batches are kept for followers that are slow; slower ones read the store.
-const KEPT_BATCHES: usize = 64;
-
-/// A change, as followers need it.
-#[derive(Debug)]
-pub struct Event {
-    /// The entry.
-    pub entry: RawDocumentBuf,
-    /// The document before the change, where it is known.
-    pub before: Option<RawDocumentBuf>,
-    /// The document after the change, where it is known.
-    pub after: Option<RawDocumentBuf>,
-    /// Whether both are known. Another tool may have changed the document since, or too much has changed.
-    pub is_known: bool,
-}
-
-/// What an event means to a follower.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The document came, or came to match.
-    Enter,
-    /// It changed.
-    Change,
-    /// It went, or no longer matches.
-    Leave,
-}
-
-impl Kind {
-    /// Its name in events.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Enter => "enter",
-            Self::Change => "change",
-            Self::Leave => "leave",
-        }
-    }
-}
-
-impl Event {
-    /// The sequence of the entry: the cursor behind this event.
-    pub fn sequence(&self) -> i64 {
-        integer(&self.entry, "sequence").unwrap_or_default()
-    }
-
-    /// What it means to a follower of what matches; nothing if it matches neither before nor after. What is not known may
-    /// match, so followers hear of it.
-    pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
-        if !self.is_known {
-            return Some(Kind::Change);
-        }
-        let was = self.before.as_deref().is_some_and(&matches);
-        let is = self.after.as_deref().is_some_and(&matches);
-        match (was, is) {
-            (false, true) => Some(Kind::Enter),
-            (true, true) => Some(Kind::Change),
-            (true, false) => Some(Kind::Leave),
-            (false, false) => None,
-        }
-    }
-}
 
 /// The deleted types with their last access lists, none where it cannot be read.
 pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
@@ -109,38 +51,13 @@ pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 /// Since when changes are kept: the time and the sequence; nothing before the history has begun.
 type Kept = Option<(DateTime, i64)>;
 
-/// A place in the order of all changes: behind the entry with this sequence.
-pub type Position = i64;
-
-/// Entries in their order. The documents before and after them are read when the first follower needs them: most
-/// followers hear of few resources.
-#[derive(Debug, Default)]
-pub struct Batch {
-    entries: Vec<RawDocumentBuf>,
-    events: OnceCell<Vec<Event>>,
-}
-
 impl Batch {
-    fn of(entries: Vec<RawDocumentBuf>) -> Self {
-        Self { entries, events: OnceCell::new() }
-    }
-
-    /// The entries.
-    pub fn entries(&self) -> &[RawDocumentBuf] {
-        &self.entries
-    }
-
-    /// The position behind them; nothing without any.
-    pub fn end(&self) -> Option<Position> {
-        self.entries.last().and_then(|entry| integer(entry, "sequence"))
-    }
-
     /// The events of the entries.
     ///
     /// # Errors
     /// Errors of the store.
     pub async fn events(&self, feed: &Feed) -> Result<&[Event], StoreError> {
-        self.events.get_or_try_init(|| feed.events(&self.entries)).await.map(Vec::as_slice)
+        self.events.get_or_try_init(|| feed.events(self.entries())).await.map(Vec::as_slice)
     }
 }
 
@@ -150,8 +67,8 @@ pub struct Feed {
     clock: Arc<dyn Clock>,
     flights: Arc<Flights>,
     max_time: Duration,
-    /// What became settled, each with the position before it.
-    batches: broadcast::Sender<(Position, Arc<Batch>)>,
+    /// What became settled.
+    channels: Channels,
     /// All entries up to here are stored, or never will be.
     settled: AtomicI64,
     started: OnceCell<()>,
@@ -194,12 +111,6 @@ impl Drop for Seat {
     }
 }
 
-/// What a follower takes part in.
-pub struct Subscription {
-    batches: broadcast::Receiver<(Position, Arc<Batch>)>,
-    position: Position,
-}
-
 impl Feed {
     pub(super) fn new(
         store: Arc<dyn Store>,
@@ -212,7 +123,7 @@ impl Feed {
             clock,
             flights,
             max_time,
-            batches: broadcast::Sender::new(KEPT_BATCHES),
+            channels: Channels::new(),
             settled: AtomicI64::new(0),
             started: OnceCell::new(),
             seats: Arc::default(),
@@ -302,9 +213,9 @@ impl Feed {
         Some(Seat { seats: Arc::clone(&self.seats), user_id })
     }
 
-    /// Follows the changes behind this position.
-    pub fn follow(&self, position: Position) -> Subscription {
-        Subscription { batches: self.batches.subscribe(), position }
+    /// Follows the changes behind this position; with `resource` it may leave out those of others.
+    pub fn follow(&self, position: Position, resource: Option<&str>) -> Subscription {
+        self.channels.follow(position, resource)
     }
 
     /// The entries behind a position, at most as many as one batch, all of them settled.
@@ -365,10 +276,10 @@ impl Feed {
             // An entry may be stored, and settle only when its unit has ended.
             let now = (self.store.revision(LOGS), *ended.borrow_and_update());
             let is_quiet = seen == Some(now) && self.is_without_gaps();
-            if is_quiet || self.batches.receiver_count() == 0 {
+            if is_quiet || self.channels.followers() == 0 {
                 // A change of this process wakes at once, those of others within the pause.
                 let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
-                if self.batches.receiver_count() == 0 {
+                if self.channels.followers() == 0 {
                     seen = None;
                 }
                 continue;
@@ -390,7 +301,7 @@ impl Feed {
     /// How long new entries gather before the next batch. Each batch wakes each follower, so the work of many followers
     /// would grow with the number of commits.
     fn breath(&self) -> Duration {
-        let followers = u32::try_from(self.batches.receiver_count()).unwrap_or(u32::MAX);
+        let followers = u32::try_from(self.channels.followers()).unwrap_or(u32::MAX);
         let breath = PER_FOLLOWER.saturating_mul(followers).min(LONGEST_BREATH);
         // Timers are no finer than this.
         if breath < Duration::from_millis(1) { Duration::ZERO } else { breath }
@@ -408,7 +319,7 @@ impl Feed {
         self.settled.fetch_max(settled, Ordering::AcqRel);
         let is_any = !entries.is_empty();
         if is_any {
-            let _ = self.batches.send((since, Arc::new(Batch::of(entries))));
+            self.channels.send(since, &Arc::new(Batch::of(entries)));
         }
         Ok(is_any)
     }
@@ -419,7 +330,7 @@ impl Feed {
         let until = Instant::now() + PAUSE;
         loop {
             let position = self.settled.load(Ordering::Acquire);
-            if self.batches.receiver_count() > 0 {
+            if self.channels.followers() > 0 {
                 let is_there = wanted.is_some_and(|wanted| position >= wanted);
                 if is_there || Instant::now() >= until {
                     return Ok(position);
@@ -433,7 +344,7 @@ impl Feed {
                 return Ok(self.settled.load(Ordering::Acquire));
             }
             // A follower that began meanwhile did not find these in the store, and no batch has them.
-            let _ = self.batches.send((position, Arc::default()));
+            self.channels.send(position, &Arc::default());
         }
     }
 
@@ -561,23 +472,39 @@ impl Subscription {
     /// Errors of the store, when the follower was so slow that it must read the store.
     pub async fn next(&mut self, feed: &Feed) -> Result<Arc<Batch>, StoreError> {
         // Batches in memory first: the store is asked for what they do not have.
-        let mut received = self.batches.try_recv().ok();
-        loop {
-            // One that does not begin here overlaps with what was read, or leaves a gap: the store has the rest.
-            if let Some((_, batch)) = received.filter(|(since, _)| *since == self.position)
-                && let Some(end) = batch.end()
-            {
-                self.position = end;
-                return Ok(batch);
+        let mut received = match self.batches.try_recv() {
+            Ok(sent) => Some(sent),
+            Err(error) => {
+                self.is_continuous &= !matches!(error, broadcast::error::TryRecvError::Lagged(_));
+                None
             }
-            let behind = feed.after(self.position, BATCH).await?;
-            if let Some(end) = behind.end() {
-                self.position = end;
-                return Ok(Arc::new(behind));
+        };
+        loop {
+            if let Some((since, batch)) = received {
+                match batch.end() {
+                    // One that does not begin here overlaps with what was read, or leaves a gap: the store has the rest.
+                    Some(end) if since == self.position || (self.is_continuous && since > self.position) => {
+                        self.position = end;
+                        return Ok(batch);
+                    }
+                    Some(_) => {}
+                    None => self.is_continuous = false,
+                }
+            }
+            if !self.is_continuous {
+                let behind = feed.after(self.position, BATCH).await?;
+                if let Some(end) = behind.end() {
+                    self.position = end;
+                    return Ok(Arc::new(behind));
+                }
+                self.is_continuous = self.is_of_one;
             }
             received = match self.batches.recv().await {
                 Ok(batch) => Some(batch),
-                Err(broadcast::error::RecvError::Lagged(_)) => None,
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    self.is_continuous = false;
+                    None
+                }
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             };
         }

@@ -9,6 +9,7 @@
 pub mod as_of;
 pub mod author;
 pub mod changes;
+mod channels;
 pub mod diff;
 pub mod entries;
 pub mod events;

@@ -82,7 +82,7 @@ pub async fn as_of_read<R: Resource>(
 async fn refuse_unless_hidden<R: Resource>(
     services: &Services,
     (caller, id): (&Caller, i64),
-    Past { state, newest }: &Past,
+    Past { state, newest, .. }: &Past,
 ) -> Result<(), ServiceError> {
     if R::COLLECTION == Objects::COLLECTION {
         let types = services.types.current(&*services.store, services.max_time).await?;

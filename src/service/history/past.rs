@@ -58,6 +58,8 @@ pub(super) struct Past {
     pub(super) state: PastState,
     /// The newest state that is known: the present one, or that before the deletion.
     pub(super) newest: Option<RawDocumentBuf>,
+    /// Whether there is a present one.
+    pub(super) is_present: bool,
 }
 
 /// The state of a document at a moment.
@@ -117,7 +119,7 @@ pub(super) async fn changed_since(
                 None if look < LOOKS => unsettled.push(id),
                 None => {
                     let newest = now.map(RawDocument::to_owned);
-                    changed.insert(id, Past { state: PastState::Unknown, newest });
+                    changed.insert(id, Past { state: PastState::Unknown, newest, is_present: now.is_some() });
                 }
             }
         }
@@ -166,7 +168,7 @@ pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -
     for entry in entries {
         let changes = changes_of(entry)?;
         if changes.get("unknown").ok().flatten().is_some() {
-            return Ok(Past { state: PastState::Unknown, newest });
+            return Ok(Past { state: PastState::Unknown, newest, is_present: now.is_some() });
         }
         if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {
             newest = newest.or_else(|| Some(deleted.to_owned()));
@@ -178,7 +180,7 @@ pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -
         }
     }
     let state = state.map_or(PastState::Absent, |document| PastState::Document(raw(&document)));
-    Ok(Past { state, newest })
+    Ok(Past { state, newest, is_present: now.is_some() })
 }
 
 /// The `changes` of an entry.

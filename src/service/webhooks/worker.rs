@@ -119,7 +119,7 @@ struct Ended {
 /// Delivers until there is no active webhook, or `stop` says so.
 async fn deliver(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
     let mut latest = services.feed.position().await?;
-    let mut changes = services.feed.follow(latest);
+    let mut changes = services.feed.follow(latest, None);
     let (mut known, mut running) = (HashMap::<i64, Known>::new(), HashSet::<i64>::new());
     let mut turns: JoinSet<Ended> = JoinSet::new();
     let mut revision = None;

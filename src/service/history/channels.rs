@@ -1,0 +1,146 @@
+//! What followers of the changes get: events, in batches, by channels.
+
+use std::sync::Arc;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use tokio::sync::{OnceCell, broadcast};
+
+use super::resources::RESOURCES;
+use crate::domain::document::{integer, text};
+
+/// So many batches are kept for followers that are slow; slower ones read the store.
+const KEPT_BATCHES: usize = 64;
+
+/// A change, as followers need it.
+#[derive(Debug)]
+pub struct Event {
+    /// The entry.
+    pub entry: RawDocumentBuf,
+    /// The document before the change, where it is known.
+    pub before: Option<RawDocumentBuf>,
+    /// The document after the change, where it is known.
+    pub after: Option<RawDocumentBuf>,
+    /// Whether both are known. Another tool may have changed the document since, or too much has changed.
+    pub is_known: bool,
+}
+
+/// What an event means to a follower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The document came, or came to match.
+    Enter,
+    /// It changed.
+    Change,
+    /// It went, or no longer matches.
+    Leave,
+}
+
+impl Kind {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enter => "enter",
+            Self::Change => "change",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+impl Event {
+    /// The sequence of the entry: the cursor behind this event.
+    pub fn sequence(&self) -> i64 {
+        integer(&self.entry, "sequence").unwrap_or_default()
+    }
+
+    /// What it means to a follower of what matches; nothing if it matches neither before nor after. What is not known may
+    /// match, so followers hear of it.
+    pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
+        if !self.is_known {
+            return Some(Kind::Change);
+        }
+        let was = self.before.as_deref().is_some_and(&matches);
+        let is = self.after.as_deref().is_some_and(&matches);
+        match (was, is) {
+            (false, true) => Some(Kind::Enter),
+            (true, true) => Some(Kind::Change),
+            (true, false) => Some(Kind::Leave),
+            (false, false) => None,
+        }
+    }
+}
+
+/// A place in the order of all changes: behind the entry with this sequence.
+pub type Position = i64;
+
+/// Entries in their order. The documents before and after them are read when the first follower needs them: most
+/// followers hear of few resources.
+#[derive(Debug, Default)]
+pub struct Batch {
+    entries: Vec<RawDocumentBuf>,
+    pub(super) events: OnceCell<Vec<Event>>,
+}
+
+impl Batch {
+    pub(super) fn of(entries: Vec<RawDocumentBuf>) -> Self {
+        Self { entries, events: OnceCell::new() }
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[RawDocumentBuf] {
+        &self.entries
+    }
+
+    /// The position behind them; nothing without any.
+    pub fn end(&self) -> Option<Position> {
+        self.entries.last().and_then(|entry| integer(entry, "sequence"))
+    }
+}
+
+/// A batch with the position before it.
+type Sent = (Position, Arc<Batch>);
+
+/// What became settled goes to those who follow everything, and to those who follow one resource of which a batch tells.
+pub(super) struct Channels {
+    all: broadcast::Sender<Sent>,
+    of_one: [broadcast::Sender<Sent>; RESOURCES.len()],
+}
+
+impl Channels {
+    pub(super) fn new() -> Self {
+        Self {
+            all: broadcast::Sender::new(KEPT_BATCHES),
+            of_one: std::array::from_fn(|_| broadcast::Sender::new(KEPT_BATCHES)),
+        }
+    }
+
+    pub(super) fn followers(&self) -> usize {
+        self.all.receiver_count() + self.of_one.iter().map(broadcast::Sender::receiver_count).sum::<usize>()
+    }
+
+    /// An empty batch goes to all: it says that the store has more.
+    pub(super) fn send(&self, since: Position, batch: &Arc<Batch>) {
+        // Without a follower there is nobody to tell.
+        let _ = self.all.send((since, Arc::clone(batch)));
+        for ((_, kind), channel) in RESOURCES.iter().zip(&self.of_one) {
+            if batch.entries().is_empty() || batch.entries().iter().any(|entry| text(entry, "resource") == Some(kind)) {
+                let _ = channel.send((since, Arc::clone(batch)));
+            }
+        }
+    }
+
+    /// See [`Feed::follow`].
+    pub(super) fn follow(&self, position: Position, resource: Option<&str>) -> Subscription {
+        let place = resource.and_then(|resource| RESOURCES.iter().position(|(_, kind)| *kind == resource));
+        let batches = place.map_or(&self.all, |place| &self.of_one[place]).subscribe();
+        Subscription { batches, position, is_of_one: place.is_some(), is_continuous: false }
+    }
+}
+
+/// What a follower takes part in.
+pub struct Subscription {
+    pub(super) batches: broadcast::Receiver<Sent>,
+    pub(super) position: Position,
+    pub(super) is_of_one: bool,
+    /// Whether all batches of its resource come by its channel: then those without it are passed over.
+    pub(super) is_continuous: bool,
+}
