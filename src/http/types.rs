@@ -27,7 +27,7 @@ use crate::service::resource::{self, Types};
 use crate::service::types::{self as service, Changed};
 
 /// What was taken, but may not be what was meant.
-const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
+pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
 

@@ -11,6 +11,7 @@ pub mod bulk;
 pub mod categories;
 pub mod companions;
 pub mod credentials;
+pub mod dangling;
 pub mod directory;
 mod error;
 mod error_code;

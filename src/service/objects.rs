@@ -7,6 +7,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
 use super::aggregate;
+use super::dangling;
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
@@ -335,11 +336,11 @@ async fn check_fields(
     let whole = !violations.has_below("/fields");
     let Some(entry) = entry.filter(|_| whole) else { return Ok(Accepted::default()) };
     match check(&entry.rules) {
-        Ok(accepted) => {
+        Ok(mut accepted) => {
             let types = services.types.current(&*services.store, services.max_time).await?;
             let referred = accepted.references.iter().map(|reference| reference.object_id);
             let targets = Targets::read(services, types.visible_to(caller), referred).await?;
-            violations.append(targets.dangling(&accepted.references));
+            violations.append(dangling::refuse(&targets, &mut accepted.references));
             Ok(accepted)
         }
         Err(found) => {

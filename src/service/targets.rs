@@ -55,19 +55,19 @@ impl Targets {
 
     /// References to objects that do not exist or have another type than the field allows.
     pub(super) fn dangling(&self, references: &[Reference]) -> Violations {
-        let wrong = references.iter().filter_map(|reference| {
-            let id = reference.object_id;
-            let message = match self.0.get(&id) {
-                None => format!("object {id} does not exist"),
-                Some(type_id)
-                    if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) =>
-                {
-                    return None;
-                }
-                Some(_) => format!("object {id} is of none of the types {:?}", reference.type_ids),
-            };
-            Some(Violation::new(reference.pointer.as_str(), message))
-        });
+        let wrong = references
+            .iter()
+            .filter_map(|reference| Some(Violation::new(reference.pointer.as_str(), self.reason(reference)?)));
         wrong.collect()
+    }
+
+    /// Why the reference dangles, if it does.
+    pub(super) fn reason(&self, reference: &Reference) -> Option<String> {
+        let Reference { object_id: id, type_ids, .. } = reference;
+        match self.0.get(id) {
+            None => Some(format!("object {id} does not exist")),
+            Some(type_id) if type_ids.is_empty() || type_id.is_some_and(|id| type_ids.contains(&id)) => None,
+            Some(_) => Some(format!("object {id} is of none of the types {type_ids:?}")),
+        }
     }
 }

@@ -1,22 +1,24 @@
-//! Bodies of DATAGERRY's clients as ours: members that we do not have are left out, and values that mean "nothing"
-//! become null.
+//! Bodies of DATAGERRY's clients as ours: members that we do not have are left out, values that mean "nothing" become
+//! null, and the values of an object's fields take the kind of their field.
 
 use actix_web::dev::{Payload, ServiceRequest};
 use actix_web::http::{Method, header};
-use actix_web::web::Bytes;
 use serde_json::{Map, Value};
 
+use super::values;
 use crate::admission;
 use crate::domain::category_input::CATEGORY;
+use crate::domain::document::integer;
 use crate::domain::group_input::GROUP;
-use crate::domain::object_fields::ValueKind;
 use crate::domain::object_input::OBJECT;
 use crate::domain::schema::Schema;
 use crate::domain::type_input::{self, TYPE};
 use crate::domain::user_input::USER;
 use crate::http::body::Sent;
 use crate::http::error::ApiError;
+use crate::http::path::positive;
 use crate::http::state::HttpState;
+use crate::service::resource::{self, Objects};
 use crate::service::type_catalog::Types;
 
 /// Up to this many bytes are translated on the thread of the request.
@@ -54,37 +56,70 @@ impl Of {
     }
 }
 
-/// Puts the translated body in the place of the sent one. The body is read here as handlers read it: after the check of
-/// the caller, within the same bounds. A compressed body, and what is no JSON, is left to the handler.
+/// The object that a body changes.
+#[derive(Debug, Clone, Copy)]
+struct Target {
+    /// The type that it has.
+    type_id: i64,
+    /// Whether the body takes its place.
+    is_replaced: bool,
+}
+
+/// The body as ours.
+struct Ours {
+    text: Vec<u8>,
+    /// What it says in vain.
+    ignored: Option<String>,
+}
+
+/// Puts the translated body in the place of the sent one, and gives what is ignored of it. The body is read here as
+/// handlers read it: after the check of the caller, within the same bounds. A compressed body, and what is no JSON, is
+/// left to the handler.
 ///
 /// # Errors
 /// As the handler's own reading.
-pub(super) async fn translate(state: &HttpState, request: &mut ServiceRequest, pattern: &str) -> Result<(), ApiError> {
-    let Some(of) = Of::sent_to(request.method(), pattern) else { return Ok(()) };
+pub(super) async fn translate(
+    state: &HttpState,
+    request: &mut ServiceRequest,
+    pattern: &str,
+) -> Result<Option<String>, ApiError> {
+    let Some(of) = Of::sent_to(request.method(), pattern) else { return Ok(None) };
     if request.headers().contains_key(header::CONTENT_ENCODING) {
-        return Ok(());
+        return Ok(None);
     }
     let types = state.services.types.current(&*state.services.store, state.services.max_time).await?;
     let mut sent = Sent::of(request.request(), true, |limits| (limits.max_bytes, "server.max_body_bytes"))?;
     let bytes = sent.collect(request.parts_mut().1.take()).await?;
+    let target = if of == Of::Object { target(state, request).await? } else { None };
     let ours = if bytes.len() <= SHORT {
-        ours(of, &bytes, &types)
+        ours(of, &bytes, &types, target)
     } else {
         let (bytes, types) = (bytes.clone(), std::sync::Arc::clone(&types));
-        admission::work(move |_| ours(of, &bytes, &types)).await?
+        admission::work(move |_| ours(of, &bytes, &types, target)).await?
     };
-    request.set_payload(Payload::from(Bytes::from(ours.unwrap_or(bytes))));
-    Ok(())
+    let (bytes, ignored) = ours.map_or((bytes, None), |ours| (ours.text, ours.ignored));
+    request.set_payload(Payload::from(bytes));
+    Ok(ignored)
+}
+
+/// The object that the path names. Whether the caller may see it is not asked: the handler refuses a hidden one as it
+/// refuses one that does not exist, and a refusal has no warnings.
+async fn target(state: &HttpState, request: &ServiceRequest) -> Result<Option<Target>, ApiError> {
+    let Some(id) = request.match_info().get("public_id").and_then(positive) else { return Ok(None) };
+    let stored = resource::find::<Objects>(&state.services, id).await?;
+    let type_id = stored.and_then(|stored| integer(&stored, "type_id"));
+    Ok(type_id.map(|type_id| Target { type_id, is_replaced: *request.method() == Method::PUT }))
 }
 
 /// The translated body; nothing for what is no JSON object.
-fn ours(of: Of, bytes: &[u8], types: &Types) -> Option<Vec<u8>> {
+fn ours(of: Of, bytes: &[u8], types: &Types, target: Option<Target>) -> Option<Ours> {
     let mut body: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    let mut ignored = None;
     for name in SET_HERE {
         body.remove(name);
     }
     match of {
-        Of::Object => object(&mut body, types),
+        Of::Object => ignored = object(&mut body, bytes, types, target),
         Of::Type => object_type(&mut body),
         Of::Category => {
             keep(&mut body, &CATEGORY);
@@ -103,7 +138,7 @@ fn ours(of: Of, bytes: &[u8], types: &Types) -> Option<Vec<u8>> {
         }
         Of::Setting => setting(&mut body),
     }
-    serde_json::to_vec(&body).ok()
+    Some(Ours { text: serde_json::to_vec(&body).ok()?, ignored })
 }
 
 /// Leaves out members that the schema does not know.
@@ -116,25 +151,23 @@ fn without_nulls(body: &mut Map<String, Value>, except: &[&str]) {
     body.retain(|name, value| !value.is_null() || except.contains(&name.as_str()));
 }
 
-fn object(body: &mut Map<String, Value>, types: &Types) {
+/// An object keeps its type, so another `type_id` is ignored. The fields are those of the type that the object has.
+fn object(body: &mut Map<String, Value>, bytes: &[u8], types: &Types, target: Option<Target>) -> Option<String> {
     keep(body, &OBJECT);
     without_nulls(body, &[]);
-    let entry = body.get("type_id").and_then(Value::as_i64).and_then(|id| types.get(id));
-    let Some(Value::Array(fields)) = body.get_mut("fields") else { return };
-    for field in fields.iter_mut().filter_map(Value::as_object_mut) {
-        let name = field.get("name").and_then(Value::as_str);
-        let definition = entry.and_then(|entry| {
-            let mut fields = entry.object_type.fields.iter();
-            fields.find(|field| Some(field.name.as_str()) == name)
-        });
-        let may_be_empty = definition.is_none_or(|field| {
-            ValueKind::named(&field.kind) == ValueKind::Text && !matches!(field.kind.as_str(), "select" | "radio")
-        });
-        let value = field.entry("value").or_insert(Value::Null);
-        if value == "" && !may_be_empty {
-            *value = Value::Null;
-        }
+    let sent = body.get("type_id").and_then(Value::as_i64);
+    let mut ignored = None;
+    if let (Some(sent), Some(target)) = (sent, target.filter(|target| target.is_replaced))
+        && sent != target.type_id
+    {
+        body.insert("type_id".to_owned(), target.type_id.into());
+        ignored = Some(format!("type_id: {sent} is ignored; an object keeps its type"));
     }
+    let entry = target.map(|target| target.type_id).or(sent).and_then(|id| types.get(id));
+    if let Some(Value::Array(fields)) = body.get_mut("fields") {
+        values::translate(fields, bytes, entry.map(|entry| &*entry.object_type));
+    }
+    ignored
 }
 
 fn object_type(body: &mut Map<String, Value>) {

@@ -14,11 +14,13 @@ mod own;
 mod pipeline;
 mod rendered;
 mod request;
+mod values;
 
 use actix_web::Route;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::Method;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{HttpMessage, ResponseError, web};
 
@@ -26,7 +28,9 @@ use self::request::Asked;
 use super::error::ApiError;
 use super::routes::{self, Routes};
 use super::state::HttpState;
-use crate::service::ErrorCode;
+use super::types::WARNING;
+use crate::domain::Violation;
+use crate::service::{ErrorCode, dangling};
 
 pub use self::own::routes_of_datagerry;
 
@@ -76,9 +80,37 @@ async fn around(
         let response = answer.unwrap_or_else(|error| error.error_response());
         return answer::translated(&state, request.into_response(response), &pattern, &asked).await;
     }
-    if let Err(error) = body::translate(&state, &mut request, &pattern).await {
-        return Ok(request.into_response(error.error_response()));
+    let ignored = match body::translate(&state, &mut request, &pattern).await {
+        Ok(ignored) => ignored,
+        Err(error) => return Ok(request.into_response(error.error_response())),
+    };
+    let takes_dangling = matches!(
+        (request.method(), &*pattern),
+        (&Method::POST, "/rest/objects/") | (&Method::PUT, "/rest/objects/{public_id}")
+    );
+    let handled = next.call(request);
+    let (handled, dangling) =
+        if takes_dangling { dangling::accepted(handled).await } else { (handled.await, Vec::new()) };
+    let mut response = handled?.map_into_boxed_body();
+    if response.status().is_success() {
+        warn(response.headers_mut(), ignored.into_iter(), &dangling);
     }
-    let response = next.call(request).await?.map_into_boxed_body();
     answer::translated(&state, response, &pattern, &asked).await
+}
+
+/// Most warnings of an answer about references, and the most characters of one.
+const MOST_WARNINGS: usize = 10;
+const LONGEST_WARNING: usize = 200;
+
+/// Names what was ignored, and references that lead nowhere.
+fn warn(headers: &mut HeaderMap, ignored: impl Iterator<Item = String>, dangling: &[Violation]) {
+    let named = dangling.iter().take(MOST_WARNINGS);
+    let named = named.map(|wrong| format!("{}: {}", wrong.pointer.trim_start_matches('/'), wrong.message));
+    let more = (dangling.len() > MOST_WARNINGS).then(|| "fields: further references lead nowhere".to_owned());
+    for text in ignored.chain(named).chain(more) {
+        let text: String = text.escape_default().take(LONGEST_WARNING).collect();
+        if let Ok(text) = HeaderValue::try_from(text) {
+            headers.append(WARNING, text);
+        }
+    }
 }

@@ -23,7 +23,7 @@ use crate::query::{Filter, Projection};
 use crate::service::objects as service;
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Resource, Types};
-use crate::service::{Caller, ErrorCode};
+use crate::service::{Caller, ErrorCode, dangling};
 use crate::store::FindQuery;
 
 /// Most objects that one request changes.
@@ -102,10 +102,19 @@ async fn change_several(
         return Err(ApiError::parameter("objectIDs", format!("must name 1 to {MOST_OBJECTS} objects")));
     }
     let patch = patch_of(&body.0)?;
-    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    let (mut results, mut failed, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for id in ids {
-        match service::patch_object(&state.services, &caller, id, &IfMatch::Absent, &patch).await {
-            Ok(shown) => results.push(written(&shown.document)?),
+        let change = service::patch_object(&state.services, &caller, id, &IfMatch::Absent, &patch);
+        let (outcome, dangling) = dangling::accepted(change).await;
+        match outcome {
+            Ok(shown) => {
+                results.push(written(&shown.document)?);
+                for wrong in dangling {
+                    if !warnings.contains(&wrong) {
+                        warnings.push(wrong);
+                    }
+                }
+            }
             Err(error) => {
                 let mut item = ApiError::from(error).as_item();
                 item["public_id"] = json!(id);
@@ -118,7 +127,9 @@ async fn change_several(
     let body = json!({
         "results": results, "failed": failed, "response_type": "UPDATE", "model": Objects::MODEL, "time": time,
     });
-    Ok(envelope::json(StatusCode::ACCEPTED, body.to_string().into_bytes(), |_| {}))
+    let mut response = envelope::json(StatusCode::ACCEPTED, body.to_string().into_bytes(), |_| {});
+    super::warn(response.headers_mut(), std::iter::empty(), &warnings);
+    Ok(response)
 }
 
 /// The members that a change of several objects may set: fields and whether they are active. All else is of one object.

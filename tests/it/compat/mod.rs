@@ -3,6 +3,7 @@
 mod answers;
 mod bodies;
 mod guarded;
+mod loose;
 mod parameters;
 mod pipelines;
 mod routes;
