@@ -17,8 +17,10 @@ async fn by_filter(app: &TestApp, method: Method, filter: &Value, count: u64, mo
     let (filter, count) = (filter.to_string(), count.to_string());
     let mut query = vec![("filter", filter.as_str()), ("expected_count", count.as_str())];
     query.extend_from_slice(more);
+    let takes_body = method == Method::PATCH;
     let request = app.request(method, "/objects/").query(&query);
-    send(request.json(&json!({"fields": [{"name": "state", "value": "live"}]}))).await
+    let patch = json!({"fields": [{"name": "state", "value": "live"}]});
+    send(if takes_body { request.json(&patch) } else { request }).await
 }
 
 on_each_store! {
