@@ -69,8 +69,9 @@ impl<'a> Hidden<'a> {
     }
 
     async fn tagged(&self, method: Method, path: &str, tag: &str) -> Answer {
+        let takes_body = method != Method::DELETE;
         let request = self.mallory.request(self.app, method, path).header("If-Match", tag);
-        send(request.json(&json!({"active": true}))).await
+        send(if takes_body { request.json(&json!({"active": true})) } else { request }).await
     }
 
     async fn import(&self, parameters: &str, file: &str) -> Answer {
