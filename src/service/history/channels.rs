@@ -128,7 +128,7 @@ impl Channels {
         }
     }
 
-    /// See [`Feed::follow`].
+    /// See [`Feed::follow`](super::feed::Feed::follow).
     pub(super) fn follow(&self, position: Position, resource: Option<&str>) -> Subscription {
         let place = resource.and_then(|resource| RESOURCES.iter().position(|(_, kind)| *kind == resource));
         let batches = place.map_or(&self.all, |place| &self.of_one[place]).subscribe();
