@@ -487,6 +487,8 @@ impl Subscription {
                         self.position = end;
                         return Ok(batch);
                     }
+                    // It was begun before what the follower has read, and goes on behind it.
+                    Some(end) if end > self.position => self.is_continuous = false,
                     Some(_) => {}
                     None => self.is_continuous = false,
                 }
