@@ -56,13 +56,12 @@ impl Services {
         let (at, revision) = (moment.0, self.store.revision(TYPES));
         let present = self.types.current(&*self.store, self.max_time).await?;
         let store = AsOf::over(Arc::clone(&self.store), moment, access, self.max_time);
-        let is_today = self.feed.has_types_since(at, revision) || store.has_types_of_today().await?;
-        let types = if is_today {
+        let is_known = self.feed.has_types_since(at, revision);
+        let is_today = is_known || store.has_types_of_today().await?;
+        if is_today && !is_known {
             self.feed.note_types_since(at, revision);
-            TypeCatalog::of(present)
-        } else {
-            self.types.beside()
-        };
+        }
+        let types = if is_today { TypeCatalog::of(present) } else { self.types.beside() };
         Ok(Self {
             store,
             feed: Arc::clone(&self.feed),

@@ -1,19 +1,19 @@
 //! The history of a package is taken along into a store that has no other. Then documents need no entries of this
 //! import. Into any other store only the documents come, each with an entry.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use crate::moving::MovingError;
 use crate::moving::package::PackagePart;
 use crate::query::Filter;
 use crate::service::history::kept;
-use crate::store::{Change, FindQuery, StoreError, Unit};
+use crate::store::{FindQuery, StoreError};
 
 use super::lines::{Batches, Line};
-use super::{Import, MAX_TIME, Summary};
+use super::{Import, LineAction, MAX_TIME, Summary, carry_out};
 
 const PART: PackagePart = PackagePart::History;
 
@@ -47,15 +47,8 @@ impl Import<'_> {
         let mut batches = Batches::open(&self.directory.join(PART.file()));
         while let Some(lines) = batches.next().await? {
             let count = lines.len() as u64;
-            let missing = self.missing_entries(lines).await?;
-            for entries in missing.chunks(self.store.largest_unit().min(missing.len().max(1))) {
-                let insert = |document: &RawDocumentBuf| Change::Insert {
-                    collection: PART.collection(),
-                    document: document.clone(),
-                };
-                let unit = Unit { conditions: Vec::new(), changes: entries.iter().map(insert).collect() };
-                self.store.commit(unit).await.map_err(stopped)?;
-            }
+            let missing = self.missing_entries(lines).await?.into_iter().map(LineAction::Create).collect();
+            carry_out(self.store, PART, missing, &[]).await.map_err(stopped)?;
             self.progress.advance(count, "");
         }
         self.progress.end();
@@ -65,25 +58,21 @@ impl Import<'_> {
 
     /// The entries of these lines that the store does not have.
     async fn missing_entries(&mut self, lines: Vec<Line>) -> Result<Vec<RawDocumentBuf>, MovingError> {
-        let mut entries: Vec<(Bson, RawDocumentBuf)> = Vec::with_capacity(lines.len());
+        let (mut ids, mut entries) = (Vec::with_capacity(lines.len()), Vec::with_capacity(lines.len()));
         for line in lines {
             match line.content.and_then(|entry| with_id(&entry)) {
-                Ok(entry) => entries.push(entry),
+                Ok((id, entry)) => {
+                    ids.push(id);
+                    entries.push(entry);
+                }
                 Err(reason) => self.report.wrong(line.number, "", reason),
             }
         }
-        let ids = entries.iter().map(|(id, _)| id.clone()).collect();
         let query = FindQuery::new(Filter::one_of("_id", ids), MAX_TIME);
         let found = self.store.find(PART.collection(), &query).await?;
-        let mut stored = HashMap::new();
-        for entry in found.iter() {
-            let id = entry.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
-            stored.extend(id.map(|id| (id.to_string(), entry)));
-        }
-        let is_missing = |(id, entry): &(Bson, RawDocumentBuf)| {
-            stored.get(&id.to_string()).is_none_or(|stored| stored.as_bytes() != entry.as_bytes())
-        };
-        Ok(entries.into_iter().filter(is_missing).map(|(_, entry)| entry).collect())
+        let stored: HashSet<&[u8]> = found.iter().map(RawDocument::as_bytes).collect();
+        entries.retain(|entry: &RawDocumentBuf| !stored.contains(entry.as_bytes()));
+        Ok(entries)
     }
 }
 

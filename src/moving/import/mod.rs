@@ -196,18 +196,13 @@ impl Import<'_> {
         for part in PackagePart::ALL {
             let stopped = |source| MovingError::Stopped { file: part.file(), source };
             match part {
-                PackagePart::Objects => {
-                    self.write_objects().await?;
-                    continue;
+                PackagePart::Objects => self.write_objects().await?,
+                PackagePart::History => self.write_history().await?,
+                _ => {
+                    let actions = self.plans.remove(part.file()).unwrap_or_default();
+                    carry_out(self.store, part, actions, &[]).await.map_err(stopped)?;
                 }
-                PackagePart::History => {
-                    self.write_history().await?;
-                    continue;
-                }
-                _ => {}
             }
-            let actions = self.plans.remove(part.file()).unwrap_or_default();
-            carry_out(self.store, part, actions, &[]).await.map_err(stopped)?;
         }
         Ok(())
     }

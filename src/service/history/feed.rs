@@ -36,7 +36,7 @@ use crate::store::{FindQuery, Store, StoreError};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often the store is asked for changes of other instances.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long entries gather for a batch, for each follower. It is some ten times what waking one takes.
+/// How long entries gather for a batch, for each follower: several times what waking one takes.
 const PER_FOLLOWER: Duration = Duration::from_micros(40);
 /// How long they gather at most.
 const LONGEST_BREATH: Duration = Duration::from_millis(40);

@@ -14,7 +14,7 @@ use inventory_service::store::collections::{CREDENTIALS, GROUPS, LOGS, OBJECTS, 
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
 use super::backup::{run, succeeds};
-use super::{content, on_each_kind, open, rewrite, services, user};
+use super::{Place, content, on_each_kind, open, rewrite, services, user};
 
 const PLAIN: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: false };
 const UPDATE: ImportOptions = ImportOptions { update: true, accept_unclean: false, dry_run: false };
@@ -37,6 +37,13 @@ async fn count(store: &dyn Store, collection: &str) -> u64 {
 
 async fn change(store: &dyn Store, change: Change) {
     store.commit(Unit::of(change)).await.expect("a change");
+}
+
+/// Imports the package by the command, and gives what it says.
+fn by_command(place: &Place, uri: &str, more: &[&str]) -> String {
+    let setting = format!("store.uri={uri}");
+    let arguments = [&["--set", &setting, "import", "package"], more].concat();
+    succeeds(&run(&place.path(""), &arguments))
 }
 
 on_each_kind! {
@@ -103,11 +110,7 @@ on_each_kind! {
         let source = place.demo().await;
         place.exported(&*source.store, "package").await;
         let uri = place.new_uri();
-        let setting = format!("store.uri={uri}");
-        let import = |more: &[&str]| {
-            let arguments = [&["--set", &setting, "import", "package"], more].concat();
-            succeeds(&run(&place.path(""), &arguments))
-        };
+        let import = |more: &[&str]| by_command(place, &uri, more);
         let entries = async |store: &dyn Store, action| {
             store.count(LOGS, &Filter::equals("action", action), BUDGET).await.expect("a number")
         };
@@ -125,11 +128,7 @@ on_each_kind! {
         let source = place.demo().await;
         place.exported(&*source.store, "package").await;
         let uri = place.new_uri();
-        let setting = format!("store.uri={uri}");
-        let import = |more: &[&str]| {
-            let arguments = [&["--set", &setting, "import", "package"], more].concat();
-            succeeds(&run(&place.path(""), &arguments))
-        };
+        let import = |more: &[&str]| by_command(place, &uri, more);
         let before = import(&[]);
         assert!(before.contains("objects: 300 created"), "{before}");
         let all = count(&*source.store, LOGS).await;
