@@ -240,9 +240,10 @@ fn add_comment(operation: &mut Value, route: &RouteInfo) {
         "name": "Inventory-Comment",
         "in": "header",
         "required": false,
-        "description": "What is said about the change: its log entry has it as `comment`. UTF-8 in percent encoding.",
+        "description": "What is said about the change: its log entry has it as `comment`. UTF-8 in percent encoding. An empty one \
+            says nothing.",
         // Escapes of other characters come in sequences that no pattern can say.
-        "schema": {"type": "string", "maxLength": 500, "pattern": "^([!-$&-~]|%[2-7][0-9A-E])+$"},
+        "schema": {"type": "string", "maxLength": 500, "pattern": "^([!-$&-~]|%[2-7][0-9A-E])*$"},
     }));
     operation["parameters"] = json!(parameters);
 }
