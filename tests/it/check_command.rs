@@ -1,6 +1,7 @@
 //! `inventory-service check`, as a process of its own.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -84,7 +85,7 @@ fn a_store_in_order_passes_and_one_in_use_is_left_alone() {
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "note", "store", "another process has it open");
     service.terminate();
-    let output = check(directory.path(), &[], &[]);
+    let output = check(directory.path(), &["--set", "server.port=0"], &[]);
     assert!(output.status.success(), "{}", complaint(&output));
     // How full the disk is, is not for the test to say.
     let is_good = |(verdict, subject, _): &(String, String, String)| verdict == "ok" || subject == "disk";
@@ -97,6 +98,27 @@ fn a_setting_that_cannot_be_used_is_named() {
     let directory = TempDir::new().expect("a temporary directory");
     let complaint = complaint(&check(directory.path(), &["--set", "api.max_limit=0"], &[]));
     assert_eq!(complaint, "inventory-service: api.max_limit: must be at least 1");
+}
+
+#[test]
+fn a_port_that_is_taken_and_an_address_of_another_machine_are_told() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = other.local_addr().expect("an address").port().to_string();
+    let output = check(directory.path(), &[], &[("INVENTORY__SERVER__PORT", port.as_str())]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "note", "server.host", &format!("127.0.0.1:{port} is taken"));
+    let output = check(directory.path(), &["--set", "metrics.address=192.0.2.1:0"], &[]);
+    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
+    assert_found(&output, "WRONG", "metrics.address", "the service cannot listen on 192.0.2.1:0");
+}
+
+#[test]
+fn settings_that_take_more_memory_than_there_is_are_wrong() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let output = check(directory.path(), &["--set", "store.cache_mib=100000000"], &[]);
+    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
+    assert_found(&output, "WRONG", "memory", "lower store.cache_mib (100000000)");
 }
 
 #[test]

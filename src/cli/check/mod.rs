@@ -4,6 +4,7 @@ mod directory;
 mod documents;
 mod embedded;
 mod issuer;
+mod memory;
 mod ready;
 mod server;
 mod store;
@@ -50,6 +51,7 @@ impl CheckCommand {
             };
         }
         let mut findings = vec![Finding::good("settings", "every key is known, every value within its range")];
+        findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings).await?);
         findings.extend(issuer::look(&settings).await?);
         findings.extend(store::look(&settings, &SystemClock).await?);

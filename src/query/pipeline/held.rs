@@ -26,6 +26,11 @@ impl Held {
         self.set(self.bytes.saturating_add(bytes))
     }
 
+    /// Gives up so many, and takes others.
+    pub(super) fn exchange(&mut self, before: usize, now: usize) -> Result<(), EvalError> {
+        self.set(self.bytes.saturating_add(now).saturating_sub(before))
+    }
+
     /// Holds so many in all.
     pub(super) fn set(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.bytes = bytes;

@@ -93,7 +93,7 @@ impl State {
                 if let Some(value) = value.filter(|value| !is_nullish(Some(value))) {
                     let is_better = best.as_ref().is_none_or(|best| is_before(&value, best, *largest));
                     if is_better {
-                        held.take(weight(&value)?)?;
+                        held.exchange(best.as_ref().map_or(Ok(0), weight)?, weight(&value)?)?;
                         *best = Some(value);
                     }
                 }
@@ -104,7 +104,7 @@ impl State {
             }
             Self::Last(last) => {
                 let (before, now) = (last.as_ref().map_or(Ok(0), weight)?, value.as_ref().map_or(Ok(0), weight)?);
-                held.set((held.bytes() + now).saturating_sub(before))?;
+                held.exchange(before, now)?;
                 *last = value;
             }
             Self::List(values) => {
@@ -128,7 +128,8 @@ impl State {
                 None | Some(Bson::Null | Bson::Undefined) => {}
                 Some(Bson::Document(members)) => {
                     for (name, member) in members {
-                        held.take(weight(&member)? + name.len())?;
+                        let named = |member| Ok::<_, EvalError>(weight(member)? + name.len());
+                        held.exchange(merged.get(&name).map_or(Ok(0), named)?, named(&member)?)?;
                         merged.insert(name, member);
                     }
                 }
@@ -143,18 +144,16 @@ impl State {
             }
             Self::LastN(values, count) => {
                 let value = value.unwrap_or(Bson::Null);
-                let mut bytes = held.bytes() + weight(&value)?;
+                let now = weight(&value)?;
                 values.push_back(value);
-                if values.len() > *count {
-                    bytes = bytes.saturating_sub(values.pop_front().as_ref().map_or(Ok(0), weight)?);
-                }
-                held.set(bytes)?;
+                let first = if values.len() > *count { values.pop_front() } else { None };
+                held.exchange(first.as_ref().map_or(Ok(0), weight)?, now)?;
             }
             Self::BestN(extremes) => {
                 if let Some(value) = value.filter(|value| !is_nullish(Some(value))) {
-                    let bytes = held.bytes() + weight(&value)?;
+                    let now = weight(&value)?;
                     let out = extremes.add(value).as_ref().map_or(Ok(0), weight)?;
-                    held.set(bytes.saturating_sub(out))?;
+                    held.exchange(out, now)?;
                 }
             }
             Self::Ranked(ranked) => {

@@ -96,6 +96,18 @@ fn a_stage_that_keeps_too_much_is_refused() {
     }
 }
 
+#[test]
+fn what_an_accumulator_has_replaced_is_not_kept() {
+    let large = "x".repeat(1024 * 1024);
+    let best = bson!({ "number": "$_id", "text": large });
+    for accumulator in ["$max", "$last", "$mergeObjects"] {
+        let stages = bson!([{ "$group": { "_id": null, "kept": { accumulator: best.clone() } } }]);
+        let found = results(150, &stages, &Budget::default()).expect("one value is kept at a time");
+        let number = found[0].get_document("kept").and_then(|kept| kept.get_i32("number"));
+        assert_eq!(number.ok(), Some(149), "{accumulator}");
+    }
+}
+
 #[tokio::test]
 async fn what_many_stages_hold_at_a_time_is_counted_together() {
     let bounds = Bounds { memory: 64 * 1024 * 1024, at_once: 2, wait: Duration::from_mins(1) };

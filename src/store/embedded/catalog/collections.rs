@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use bson::{Bson, Document, doc};
 
 use crate::query::{Filter, Limits};
-use crate::store::embedded::file::acknowledged::Identity;
 use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
 
 /// The name of the index that every collection has, and its number.
@@ -20,8 +19,6 @@ pub(crate) const PRIMARY: &str = "_id";
 pub(crate) struct Catalog {
     /// How many commits there were.
     pub(crate) commit: u64,
-    /// The file's, not the data's.
-    pub(crate) identity: Identity,
     collections: Vec<Arc<Collection>>,
 }
 
@@ -371,12 +368,12 @@ impl Catalog {
     ///
     /// # Errors
     /// A collection is missing.
-    pub(crate) fn of(mut collections: Vec<Collection>, commit: u64, identity: Identity) -> Result<Self, CatalogError> {
+    pub(crate) fn of(mut collections: Vec<Collection>, commit: u64) -> Result<Self, CatalogError> {
         collections.sort_by_key(|collection| collection.number);
         if collections.iter().zip(0..).any(|(collection, number)| collection.number != number) {
             return Err(CatalogError("a collection is missing".to_owned()));
         }
-        Ok(Self { commit, identity, collections: collections.into_iter().map(Arc::new).collect() })
+        Ok(Self { commit, collections: collections.into_iter().map(Arc::new).collect() })
     }
 
     /// The collection of this name.

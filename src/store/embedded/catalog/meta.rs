@@ -1,4 +1,4 @@
-//! The table `meta`: format and identity of the file, and the stored catalog.
+//! The table `meta`: the format of the file, and the stored catalog.
 
 use bson::{Document, doc};
 use redb::{ReadableTable, StorageError, TableDefinition, WriteTransaction};
@@ -6,7 +6,6 @@ use redb::{ReadableTable, StorageError, TableDefinition, WriteTransaction};
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::failure;
-use crate::store::embedded::file::acknowledged::Identity;
 
 /// The version that this build writes. It reads older ones too.
 pub(crate) const FORMAT: i64 = 5;
@@ -17,8 +16,6 @@ pub(crate) const OLDEST: i64 = 1;
 pub(crate) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 /// In [`META`]: the version of the layout of the file.
 pub(crate) const META_FORMAT: &str = "format";
-/// In [`META`]: the identity of the file.
-pub(crate) const META_IDENTITY: &str = "identity";
 /// In [`META`]: how many commits there were.
 pub(crate) const META_COMMIT: &str = "commit";
 /// In [`META`]: the prefix of the keys of collections.
@@ -30,19 +27,11 @@ pub(crate) fn version(meta: &impl ReadableTable<&'static str, &'static [u8]>) ->
     Ok(stored.and_then(|format| format.get_i64("version").ok()))
 }
 
-/// The identity of a file.
-pub(crate) fn identity(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Identity, StorageError> {
-    let stored = meta.get(META_IDENTITY)?.and_then(|stored| stored.value().try_into().ok());
-    Ok(stored.map_or(0, Identity::from_le_bytes))
-}
-
-/// Gives the file the current version and a new identity. Copies need a new identity too: a watermark of one file must
-/// not count for another.
+/// Gives the file the current version.
 pub(crate) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     let format = doc! { "version": FORMAT }.to_vec().expect("a number is BSON");
     let mut meta = transaction.open_table(META)?;
     meta.insert(META_FORMAT, format.as_slice())?;
-    meta.insert(META_IDENTITY, rand::random::<Identity>().to_le_bytes().as_slice())?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The description of the file: its version and identity, its collections and their indexes. Imports `file`.
+//! The description of the file: its version, its collections and their indexes.
 
 pub(super) mod collections;
 pub(super) mod meta;

@@ -5,8 +5,8 @@
 //! damaged it since. Going back would then silently lose it. This file tells the two cases apart. It is never synced.
 //! It is written after its commit is on disk, so it may be behind, but never ahead.
 //!
-//! It names the file that it belongs to. Beside a restored backup, or any other file, it has no effect. Where there is no file at
-//! all, or an empty one, it says that one was lost.
+//! It holds for whatever file is there: an older copy that somebody put in its place lacks writes too. Whoever replaces the file
+//! on purpose removes it first. Where there is no file at all, or an empty one, it says that one was lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,36 +16,32 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::store::embedded::file::storage::Storage;
 
-/// The identity of a file, unique even among its copies; 0 for a file without one.
-pub(crate) type Identity = u128;
-
-/// The identity of the store's file, the number, and a hash of both.
-const BYTES: usize = IDENTITY + 8 + 8;
-const IDENTITY: usize = size_of::<Identity>();
+/// Bytes without a meaning, the number, and a hash of both. Earlier builds had an identity of the file in the first ones.
+const BYTES: usize = UNUSED + 8 + 8;
+const UNUSED: usize = 16;
 
 /// The open file; none if it could not be created. Then only the check is missing.
 pub(crate) struct Acknowledged {
     file: Option<Box<dyn StorageBackend>>,
-    identity: Identity,
 }
 
 impl Acknowledged {
-    /// For notes about the store's file of this identity.
-    pub(crate) fn open(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> Self {
+    /// For notes in this file.
+    pub(crate) fn open(storage: &Arc<dyn Storage>, file: &Path) -> Self {
         let opened = storage.create(file).and_then(|()| storage.open(file));
         let opened = opened.inspect_err(|error| log::warn!("{} cannot be written: {error}", file.display()));
-        Self { file: opened.ok(), identity }
+        Self { file: opened.ok() }
     }
 
     /// For a store that is only read.
     pub(crate) fn nowhere() -> Self {
-        Self { file: None, identity: 0 }
+        Self { file: None }
     }
 
     /// The commit is about to be acknowledged.
     pub(crate) fn note(&mut self, commit: u64) {
         let Some(file) = &self.file else { return };
-        if let Err(error) = file.write(0, &bytes_of(self.identity, commit)) {
+        if let Err(error) = file.write(0, &bytes_of(commit)) {
             log::warn!("the number of the last commit cannot be noted: {error}");
             self.file = None;
         }
@@ -53,40 +49,32 @@ impl Acknowledged {
 }
 
 /// What the file holds.
-pub(crate) fn bytes_of(identity: Identity, commit: u64) -> [u8; BYTES] {
+pub(crate) fn bytes_of(commit: u64) -> [u8; BYTES] {
+    noted([0; UNUSED], commit)
+}
+
+fn noted(unused: [u8; UNUSED], commit: u64) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
-    bytes[..IDENTITY].copy_from_slice(&identity.to_le_bytes());
-    bytes[IDENTITY..BYTES - 8].copy_from_slice(&commit.to_le_bytes());
+    bytes[..UNUSED].copy_from_slice(&unused);
+    bytes[UNUSED..BYTES - 8].copy_from_slice(&commit.to_le_bytes());
     let hash = xxh3_64(&bytes[..BYTES - 8]);
     bytes[BYTES - 8..].copy_from_slice(&hash.to_le_bytes());
     bytes
 }
 
-/// The number of the last acknowledged commit of the file with this identity; 0 if it is not known.
-pub(crate) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> u64 {
-    let noted = if identity == 0 {
-        read_format_1(storage, file)
-    } else {
-        read_noted(storage, file).and_then(|(own, commit)| (own == identity).then_some(commit))
-    };
-    noted.unwrap_or_default()
+/// The number of the last acknowledged commit; 0 if it is not known.
+pub(crate) fn read(storage: &Arc<dyn Storage>, file: &Path) -> u64 {
+    read_noted(storage, file).or_else(|| read_format_1(storage, file)).unwrap_or_default()
 }
 
-/// The number of the last acknowledged commit of whatever file it belongs to; 0 if none is known.
-pub(crate) fn of_any_file(storage: &Arc<dyn Storage>, file: &Path) -> u64 {
-    let noted = read_noted(storage, file).map(|(_, commit)| commit).or_else(|| read_format_1(storage, file));
-    noted.unwrap_or_default()
-}
-
-fn read_noted(storage: &Arc<dyn Storage>, file: &Path) -> Option<(Identity, u64)> {
+fn read_noted(storage: &Arc<dyn Storage>, file: &Path) -> Option<u64> {
     if storage.len(file).ok()?? < BYTES as u64 {
         return None;
     }
     let mut bytes = [0; BYTES];
     storage.open(file).ok()?.read(0, &mut bytes).ok()?;
-    let identity = Identity::from_le_bytes(bytes[..IDENTITY].try_into().ok()?);
-    let commit = u64::from_le_bytes(bytes[IDENTITY..BYTES - 8].try_into().ok()?);
-    (bytes == bytes_of(identity, commit)).then_some((identity, commit))
+    let commit = u64::from_le_bytes(bytes[UNUSED..BYTES - 8].try_into().ok()?);
+    (bytes == noted(bytes[..UNUSED].try_into().ok()?, commit)).then_some(commit)
 }
 
 /// The form that builds of format 1 wrote: the number, and the number with all bits inverted.

@@ -4,7 +4,7 @@
 //! | version | what is different |
 //! |---|---|
 //! | 1 | entries of indexes may be counted wrongly: builds from before there were counts wrote such files as well |
-//! | 2 | counts are right; each file has an identity of its own |
+//! | 2 | counts are right |
 //! | 3 | the newest entries of indexes with arrays may be missing: marks of the index say which |
 //! | 4 | entries of indexes with arrays are in blocks, see [`packed`](crate::store::embedded::index::packed); the newest may be missing |
 //! | 5 | every entry is in its table |
@@ -54,8 +54,7 @@ fn catalog_of(transaction: &ReadTransaction, paths: &StorePaths) -> Result<(Cata
     }
     let commit = meta.get(META_COMMIT).map_err(|error| paths.engine_error(error.into()))?;
     let commit = commit.and_then(|stored| Some(u64::from_le_bytes(stored.value().try_into().ok()?)));
-    let identity = meta::identity(&meta).map_err(|error| paths.engine_error(error.into()))?;
-    let catalog = Catalog::of(collections, commit.unwrap_or_default(), identity);
+    let catalog = Catalog::of(collections, commit.unwrap_or_default());
     Ok((catalog.map_err(|error| paths.damaged(&error))?, version))
 }
 

@@ -36,7 +36,7 @@ pub fn has_store(directory: &Path) -> Result<bool, OpenError> {
 /// # Errors
 /// [`OpenError::Lost`] then.
 pub(super) fn check_nothing(storage: &Arc<dyn Storage>, paths: &StorePaths) -> Result<(), OpenError> {
-    if acknowledged::of_any_file(storage, paths.acknowledged()) == 0 {
+    if acknowledged::read(storage, paths.acknowledged()) == 0 {
         return Ok(());
     }
     Err(OpenError::Lost { path: paths.file().to_owned(), watermark: paths.acknowledged().to_owned() })

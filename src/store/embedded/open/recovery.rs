@@ -90,7 +90,7 @@ fn read_tables(files: &StoreFiles, database: Database, log: Option<&Pages>) -> R
     let (catalog, _) = format::read_catalog(&database, files.paths())?;
     let records = log.map_or(Ok(Vec::new()), |log| log.records_after(catalog.commit));
     let records = records.map_err(|error| files.paths().engine_error(error.into()))?;
-    watermark::check(files, &catalog, records.last().map_or(catalog.commit, |(number, _)| *number))?;
+    watermark::check(files, records.last().map_or(catalog.commit, |(number, _)| *number))?;
     Ok(Unreplayed { database, catalog, records, has_page_checksums: log.is_some() })
 }
 

@@ -66,6 +66,8 @@ pub(crate) fn install(files: &StoreFiles, new: &StoreFiles) -> Result<(), OpenEr
     let (storage, paths) = (files.storage(), files.paths());
     let io_error = |error| paths.io_error(error);
     storage.remove(paths.acknowledged()).map_err(io_error)?;
+    // It would refuse an older file.
+    storage.sync_directory(paths.directory()).map_err(io_error)?;
     storage.replace(paths.file(), new.paths().file()).map_err(io_error)
 }
 

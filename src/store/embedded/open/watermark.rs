@@ -10,26 +10,26 @@ use crate::store::embedded::open::refusal::OpenError;
 ///
 /// # Errors
 /// [`OpenError::Damaged`] then.
-pub(super) fn check(files: &StoreFiles, catalog: &Catalog, last: u64) -> Result<(), OpenError> {
+pub(super) fn check(files: &StoreFiles, last: u64) -> Result<(), OpenError> {
     let watermark = files.paths().acknowledged();
-    let acknowledged = acknowledged::read(files.storage(), watermark, catalog.identity);
+    let acknowledged = acknowledged::read(files.storage(), watermark);
     if acknowledged <= last {
         return Ok(());
     }
     Err(files.paths().damaged(&format!(
-        "write {acknowledged} was acknowledged, and the last one that it holds is {last}: it is an older copy, or its end \
-         is not whole any more (to go on without the writes between, remove {})",
+        "write {acknowledged} was acknowledged, and the last one that it holds is {last}: it is an older copy or \
+         backup, or its end is not whole any more (to go on without the writes between, remove {})",
         watermark.display()
     )))
 }
 
-/// Opens the watermark of the file that has this catalog, and moves it to the commit of the catalog.
+/// Opens the watermark, and moves it to the commit of the catalog.
 pub(crate) fn open(files: &StoreFiles, catalog: &Catalog) -> Acknowledged {
     if files.access() == Access::Overlay {
         return Acknowledged::nowhere();
     }
-    let mut watermark = Acknowledged::open(files.storage(), files.paths().acknowledged(), catalog.identity);
-    // It may speak of an earlier file in this place.
+    let mut watermark = Acknowledged::open(files.storage(), files.paths().acknowledged());
+    // It may be behind, or new.
     watermark.note(catalog.commit);
     watermark
 }

@@ -15,7 +15,7 @@ use super::space::filled;
 use super::{directory, options, start, store_files};
 use crate::query::{Filter, Limits};
 use crate::store::embedded::catalog::meta::FORMAT;
-use crate::store::embedded::catalog::meta::{META, META_COLLECTION, META_FORMAT, META_IDENTITY};
+use crate::store::embedded::catalog::meta::{META, META_COLLECTION, META_FORMAT};
 use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::index::definitions::{
@@ -64,7 +64,6 @@ async fn of_format_1() -> Arc<Memory> {
     drop(store);
     set_format(&memory, 1);
     tamper(&memory, |transaction| {
-        transaction.open_table(META).expect("it is there").remove(META_IDENTITY).expect("it can be written");
         let name = counts_name(0);
         let mut counts = transaction.open_table(UniqueDefinition::new(&name)).expect("it is there");
         let wrong: Vec<(Vec<u8>, u64)> = redb::ReadableTable::iter(&counts)

@@ -101,7 +101,7 @@ async fn rewritten(is_closed: bool, is_noted: bool) -> Files {
     let Unreplayed { catalog, .. } =
         recovery::open_overlay(&store_files(&Memory::of(contents.clone()))).expect("it is sound");
     if is_noted {
-        let note = acknowledged::bytes_of(catalog.identity, catalog.commit);
+        let note = acknowledged::bytes_of(catalog.commit);
         contents.insert(directory().join("inventory.redb.acknowledged"), note.to_vec());
     }
     contents
