@@ -379,6 +379,27 @@ impl Settings {
         self.server.max_body_bytes.max(self.api.max_bulk_body_bytes).max(self.api.max_import_bytes)
     }
 
+    /// Each address is listened on once.
+    fn addresses(&self) -> Result<(), SettingsError> {
+        let host = &self.server.host;
+        let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
+        let mut taken = vec![("server.port", format!("{host}:{}", self.server.port))];
+        for (key, address) in [("metrics.address", &self.metrics.address), ("wire.address", &self.wire.address)] {
+            let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            if address.is_empty() || port == Some(0) {
+                continue;
+            }
+            if port.is_none() {
+                return Err(invalid(key, "must be an address and a port, for instance 127.0.0.1:9090"));
+            }
+            if let Some((other, _)) = taken.iter().find(|(_, other)| other == address) {
+                return Err(invalid(key, &format!("is the address of {other} too; give one of them another port")));
+            }
+            taken.push((key, address.clone()));
+        }
+        Ok(())
+    }
+
     fn validate(&self) -> Result<(), SettingsError> {
         positive("api.max_limit", self.api.max_limit)?;
         positive("api.max_bulk", self.api.max_bulk)?;
@@ -396,6 +417,7 @@ impl Settings {
         self.store.location()?;
         self.server.proxies()?;
         self.metrics.validate()?;
+        self.addresses()?;
         self.admission.validate()?;
         self.log.validate()?;
         self.server.limits.validate()?;

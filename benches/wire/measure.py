@@ -1,9 +1,10 @@
 """Measures the listener for MongoDB tools, and a MongoDB server over the same documents, in one run: reading everything, reading
 one document by its id, and a $group. docs/performance.md has the figures. It needs pymongo, `mongod`, and Linux.
 
-usage: measure.py SERVICE MONGOD [--objects 1000000] [--runs 5] [--work DIRECTORY]
+usage: measure.py SERVICE MONGOD [--objects 1000000] [--runs 5] [--work DIRECTORY] [--cache-mib 0]
 
-SERVICE is the release build. The directory keeps the filled store and the database for the next run.
+SERVICE is the release build. The directory keeps the filled store and the database for the next run. Both servers get
+the cache that is given; 0 leaves each its default.
 """
 import argparse
 import base64
@@ -188,19 +189,21 @@ class Memory(threading.Thread):
             time.sleep(0.02)
 
 
-def start_mongod(program, work):
+def start_mongod(program, work, cache_mib):
     (work / "db").mkdir(exist_ok=True)
     port = free_port()
+    cache = ["--wiredTigerCacheSizeGB", str(cache_mib / 1024)] if cache_mib else []
     process = subprocess.Popen(
-        [program, "--dbpath", work / "db", "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"], stdout=subprocess.DEVNULL
+        [program, "--dbpath", work / "db", "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"] + cache, stdout=subprocess.DEVNULL
     )
     pymongo.MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=60000).admin.command("ping")
     return process, f"127.0.0.1:{port}"
 
 
-def start_service(program, work):
+def start_service(program, work, cache_mib):
     with open(work / "service.log", "w") as log:
-        process = subprocess.Popen([program, "--set", "server.port=0", "serve", "--wire", "127.0.0.1:0"], cwd=work, stderr=log)
+        cache = ["--set", f"store.cache_mib={cache_mib}"] if cache_mib else []
+        process = subprocess.Popen([program, "--set", "server.port=0", *cache, "serve", "--wire", "127.0.0.1:0"], cwd=work, stderr=log)
     said = ""
     while not re.search(r"listening on http", said):
         assert process.poll() is None, said
@@ -229,13 +232,14 @@ def main():
     parser.add_argument("--objects", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--cache-mib", type=int, default=0)
     asked = parser.parse_args()
     service, mongod = asked.service.resolve(), asked.mongod.resolve()
     work = (asked.work or Path(tempfile.mkdtemp())).resolve()
     work.mkdir(exist_ok=True)
     processes = []
     try:
-        process, address = start_mongod(mongod, work)
+        process, address = start_mongod(mongod, work, asked.cache_mib)
         processes.append(process)
         if not (work / "filled").exists():
             subprocess.run([service, "demo", "--objects", str(asked.objects)], cwd=work, check=True, stderr=subprocess.DEVNULL)
@@ -243,7 +247,7 @@ def main():
             subprocess.run([service, "migrate", "--from", "embedded:data", "--to", target], cwd=work, check=True, stderr=subprocess.DEVNULL)
             (work / "filled").touch()
         theirs = Server("mongod", process, address)
-        process, address, token = start_service(service, work)
+        process, address, token = start_service(service, work, asked.cache_mib)
         processes.append(process)
         ours = Server("listener", process, address, "admin", token)
         measure(ours, theirs, asked.runs)

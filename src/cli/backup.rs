@@ -65,6 +65,10 @@ impl BackupCommand {
             let file = self.file.display();
             return Err(format!("{file} is there already; say --force to put the new one in its place").into());
         }
+        if self.file.exists() && !maintenance::is_backup(&self.file) {
+            let message = "is no backup and stays as it is; give the new one another name";
+            return Err(format!("{} {message}", self.file.display()).into());
+        }
         let draft = draft_of(&self.file).ok_or_else(|| format!("{} is no name of a file", self.file.display()))?;
         let written = write_draft(directory, options, &draft).and_then(|bytes| {
             std::fs::rename(&draft, &self.file)?;

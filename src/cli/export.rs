@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use super::backup::STANDARD;
 use super::output::say;
 use super::tables::{read_delimiter, read_encoding};
-use super::{Outcome, reading_services};
+use super::{Outcome, services_alone};
 
 /// Where to write to.
 #[derive(Debug, Args)]
@@ -74,7 +74,7 @@ impl ExportCommand {
         let now = SystemClock.now();
         let store = app::open_to_read(&settings).await?;
         let manifest = if self.csv {
-            let services = reading_services(&settings, Arc::clone(&store) as _).await?;
+            let services = services_alone(&settings, Arc::clone(&store) as _).await?;
             let tables = Tables { services: &services, style };
             export(&*store, &self.directory, self.force, now, Some(tables), &*progress).await?
         } else {

@@ -14,13 +14,14 @@ use crate::moving::package::{Manifest, PackagePart};
 use crate::progress;
 use crate::service::history::author;
 use crate::service::history::recorder::Recorder;
-use crate::settings::Settings;
+use crate::settings::{Settings, StoreUri};
 use crate::store::Store;
+use crate::store::embedded::{OpenError, has_store};
 
 use super::input::{in_words, opened};
 use super::output::{note, say};
 use super::tables::{self, TableOptions};
-use super::{Outcome, bare_store, reading_services, services};
+use super::{Outcome, bare_store, services_alone};
 
 /// What to read, and how.
 #[derive(Debug, Args)]
@@ -42,13 +43,10 @@ pub struct ImportCommand {
 
 impl ImportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
-        self.look()?;
+        self.look(&settings)?;
         if let Some(type_name) = &self.table.type_name {
-            let services = if self.dry_run {
-                reading_services(&settings, app::open_to_read(&settings).await?).await?
-            } else {
-                services(&settings).await?
-            };
+            let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
+            let services = services_alone(&settings, store).await?;
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
         let store: Arc<dyn Store> =
@@ -82,9 +80,15 @@ impl ImportCommand {
     }
 
     /// Looks at the path before a store is made for what is there.
-    fn look(&self) -> Outcome {
+    fn look(&self, settings: &Settings) -> Outcome {
         let path = self.path.display();
         if self.table.type_name.is_some() {
+            if let StoreUri::Embedded(directory) = settings.store.location()?
+                && !has_store(&directory)?
+            {
+                // A new one has no types.
+                return Err(OpenError::NoStore(directory).into());
+            }
             opened(&self.path).map_err(|error| format!("{path}: {}", in_words(&error)))?;
         } else if self.path.is_file() {
             let message = "is a file: say of which --type its objects are; a package is a directory";
@@ -92,7 +96,7 @@ impl ImportCommand {
         } else if !self.path.exists() {
             return Err(format!("{path}: there is no such directory").into());
         } else {
-            Manifest::read(&self.path)?;
+            Manifest::read(&self.path)?.verify(&self.path)?;
         }
         Ok(())
     }

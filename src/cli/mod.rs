@@ -75,7 +75,7 @@ pub enum Command {
     Compact(compact::CompactCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
-    /// Write the inventory into a directory: types, categories, groups, users, objects, settings.
+    /// Write the inventory into a directory: types, categories, groups, users, objects, settings, history.
     Export(export::ExportCommand),
     /// Read what `export` wrote into the store, or objects of one type from a table.
     Import(import::ImportCommand),
@@ -167,8 +167,8 @@ async fn bare_store(settings: &Settings) -> Result<Arc<dyn Copying>, StartError>
     Ok(store)
 }
 
-/// The use cases for commands that only read, on a store that [`app::open_to_read`] gave; nothing is made or changed.
-async fn reading_services(settings: &Settings, store: Arc<dyn Store>) -> Result<Services, StartError> {
+/// The use cases for commands, on a store that is ready. Neither a user nor a key is made.
+async fn services_alone(settings: &Settings, store: Arc<dyn Store>) -> Result<Services, StartError> {
     let mut settings = settings.clone();
     // Nothing is signed here, and without one a key would be made and stored.
     settings.auth.signing_key.get_or_insert_with(|| NO_KEY.repeat(4).into());

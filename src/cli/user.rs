@@ -126,7 +126,8 @@ impl UserCommand {
                 if !services.accounts.keys().rotate(old, services.clock.now()).await? {
                     return Err(UserCommandError::KeyFromSettings);
                 }
-                writeln!(output, "a new key signs tokens in a few seconds")?;
+                let ended = if *drop_old { "; everybody has to sign in again" } else { "" };
+                writeln!(output, "a new key signs tokens in a few seconds{ended}")?;
             }
         }
         Ok(())

@@ -79,7 +79,8 @@ pub enum Changes {
     Patched(Document),
     /// The document that was removed, whole: `{"deleted": {...}}`.
     Deleted(Document),
-    /// Nobody knows: another tool changed the document, or stored it as no patch can restore it. `{"unknown": true}`.
+    /// Nobody knows: another tool changed the document, or stored it as no patch can restore it; or it was deleted where there
+    /// was no room to keep it. `{"unknown": true}`.
     Unknown,
 }
 

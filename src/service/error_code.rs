@@ -118,7 +118,7 @@ error_codes! {
     409 TokenMadeBefore "token_made_before": "a token was made under this `Idempotency-Key`, and it was shown then",
     409 WebhookMadeBefore "webhook_made_before": "a webhook was made under this `Idempotency-Key`, and its secret was shown then",
     410 HistoryGone "history_gone": "the history does not go back that far",
-    410 HistoryUnknown "history_unknown": "another tool changed the resource since then, and what it changed was not seen",
+    410 HistoryUnknown "history_unknown": "nobody knows what the resource was: another tool changed it since then, or it was deleted on a full disk",
     412 PreconditionFailed "precondition_failed": "the resource has changed, or the filter matches another number of objects than expected",
     413 BodyTooLarge "body_too_large": "the body is larger than the setting that the message names, or than 8 KiB on a route without a token",
     414 UriTooLong "uri_too_long": "path and query are longer than `server.limits.max_uri_bytes`",

@@ -172,6 +172,8 @@ pub async fn warnings(
     // A change that is made must not fail for its warning.
     let absent = absent_groups(services, &after).await.unwrap_or_default();
     warnings.extend(absent.iter().take(MOST_LOOKED_UP).map(|id| format!("{GROUPS}/{id}: group {id} does not exist")));
+    let absent = absent_types(services, &after).await.unwrap_or_default();
+    warnings.extend(absent.into_iter().take(MOST_LOOKED_UP));
     Ok(warnings)
 }
 
@@ -186,6 +188,22 @@ async fn absent_groups(services: &Services, object_type: &Document) -> Result<Ve
     let known: HashSet<i64> = found.iter().filter_map(|group| integer(group, "public_id")).collect();
     ids.retain(|id| !known.contains(id));
     Ok(ids)
+}
+
+/// Which types that references may lead to are not there, in words.
+async fn absent_types(services: &Services, object_type: &Document) -> Result<Vec<String>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let fields = object_type.get_array("fields").into_iter().flatten().filter_map(Bson::as_document);
+    let asked = fields.enumerate().flat_map(|(place, field)| {
+        let ids = field.get_array("ref_types").into_iter().flatten();
+        ids.filter_map(whole_number).map(move |id| (place, id))
+    });
+    let absent = asked.filter(|(_, id)| types.get(*id).is_none());
+    Ok(absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist")).collect())
+}
+
+fn whole_number(value: &Bson) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
 fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {

@@ -89,9 +89,14 @@ pub(super) fn misspelt(variables: &[(String, String)]) -> Vec<String> {
         .flat_map(|name| [(bare(&name), name.clone()), (bare(&format!("{name}_FILE")), format!("{name}_FILE"))])
         .collect();
     let is_loose = |name: &str| name.starts_with("INVENTORY") && !name.starts_with(PREFIX);
-    let loose = variables.iter().filter(|(name, _)| is_loose(name));
+    let loose = variables.iter().map(|(name, _)| name).filter(|name| is_loose(name) && *name != ENVIRONMENT);
+    let is_environment = |name: &str| crate::suggest::misspelt(name, &[ENVIRONMENT]).is_some();
     loose
-        .filter_map(|(name, _)| known.get(&bare(name)).map(|meant| format!("the variable {name}: write {meant}")))
+        .filter_map(|name| {
+            let environment = || is_environment(name).then_some(ENVIRONMENT);
+            let meant = known.get(&bare(name)).map(String::as_str).or_else(environment)?;
+            Some(format!("the variable {name}: write {meant}"))
+        })
         .collect()
 }
 

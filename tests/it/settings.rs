@@ -97,6 +97,21 @@ fn the_file_of_an_environment_that_is_named_has_to_be_there() {
 }
 
 #[test]
+fn a_misspelt_name_of_the_environment_is_noticed() {
+    let refusal = refused(&[("INVENTORY_ENVIROMENT", "production")], &[]);
+    assert_eq!(refusal, "the variable INVENTORY_ENVIROMENT: write INVENTORY_ENVIRONMENT");
+}
+
+#[test]
+fn an_address_without_a_port_and_one_that_is_given_twice_are_refused() {
+    let refusal = refused(&[], &[("metrics.address", "127.0.0.1")]);
+    assert_eq!(refusal, "metrics.address: must be an address and a port, for instance 127.0.0.1:9090");
+    let twice = [("server.host", "127.0.0.1"), ("server.port", "4100"), ("metrics.address", "127.0.0.1:4100")];
+    let refusal = refused(&[], &twice);
+    assert_eq!(refusal, "metrics.address: is the address of server.port too; give one of them another port");
+}
+
+#[test]
 fn a_variable_with_single_underscores_is_noticed() {
     assert_eq!(
         refused(&[("INVENTORY_STORE_URI", "embedded:x"), ("INVENTORY_AUTH__SIGNING_KEY_FILE", "x")], &[]),

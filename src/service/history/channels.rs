@@ -7,6 +7,7 @@ use tokio::sync::{OnceCell, broadcast};
 
 use super::resources::RESOURCES;
 use crate::domain::document::{integer, text};
+use crate::history::entry::Action;
 
 /// So many batches are kept for followers that are slow; slower ones read the store.
 const KEPT_BATCHES: usize = 64;
@@ -56,7 +57,8 @@ impl Event {
     /// match, so followers hear of it.
     pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
         if !self.is_known {
-            return Some(Kind::Change);
+            let is_gone = text(&self.entry, "action") == Some(Action::Delete.name());
+            return Some(if is_gone { Kind::Leave } else { Kind::Change });
         }
         let was = self.before.as_deref().is_some_and(&matches);
         let is = self.after.as_deref().is_some_and(&matches);

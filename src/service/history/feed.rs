@@ -25,7 +25,7 @@ use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
 use crate::domain::acl::Acl;
 use crate::domain::document::{integer, raw, text};
-use crate::history::entry::state_of;
+use crate::history::entry::{Action, state_of};
 use crate::history::patch::apply;
 use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
@@ -414,7 +414,7 @@ impl Feed {
             let resource = RESOURCES.iter().find(|(_, kind)| text(entry, "resource") == Some(kind));
             let (Some((collection, kind)), Some(id)) = (resource, integer(entry, "public_id")) else { continue };
             let state = self.after_entry(collection, id, entry, present.get(&(*kind, id))).await?;
-            let is_known = !matches!(state, PastState::Unknown);
+            let is_known = !matches!(state, PastState::Unknown) && !is_bare_deletion(entry)?;
             let after = if let PastState::Document(document) = state { Some(document) } else { None };
             let before = before_entry(entry, after.as_deref())?;
             present.extend(before.clone().map(|before| ((*kind, id), before)));
@@ -447,6 +447,12 @@ impl Feed {
         };
         Ok(changed.into_values().next().map_or(PastState::Unknown, |past| past.state))
     }
+}
+
+/// Whether it is a deletion for whose document there was no room.
+fn is_bare_deletion(entry: &RawDocument) -> Result<bool, StoreError> {
+    let is_deletion = text(entry, "action") == Some(Action::Delete.name());
+    Ok(is_deletion && changes_of(entry)?.get("unknown").ok().flatten().is_some())
 }
 
 fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Option<RawDocumentBuf>, StoreError> {

@@ -94,6 +94,9 @@ async fn refuse_unless_hidden<R: Resource>(
         let message = format!("{} {id} was not there then; its history says since when it is", R::NAME);
         return Err(ServiceError::refused(R::NOT_FOUND, message));
     }
-    let message = format!("another tool changed {} {id} since then; what it was before was not seen", R::NAME);
+    let message = format!(
+        "nobody knows what {} {id} was then: another tool changed it since, or it was deleted on a full disk",
+        R::NAME
+    );
     Err(ServiceError::refused(ErrorCode::HistoryUnknown, message))
 }

@@ -56,7 +56,7 @@ impl Moment {
 #[derive(Debug, Clone)]
 pub(super) struct Past {
     pub(super) state: PastState,
-    /// The newest state that is known: the present one, or that before the deletion.
+    /// The newest state that is known: the present one, or that before the deletion; the entry of a deletion that kept none.
     pub(super) newest: Option<RawDocumentBuf>,
     /// Whether there is a present one.
     pub(super) is_present: bool,
@@ -168,6 +168,8 @@ pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -
     for entry in entries {
         let changes = changes_of(entry)?;
         if changes.get("unknown").ok().flatten().is_some() {
+            // An entry has the type of its object too, which says who may hear of it.
+            let newest = newest.or_else(|| Some((*entry).to_owned()));
             return Ok(Past { state: PastState::Unknown, newest, is_present: now.is_some() });
         }
         if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {

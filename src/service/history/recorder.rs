@@ -48,6 +48,15 @@ pub struct Recorder {
     is_caught_up: OnceCell<()>,
 }
 
+/// What entries keep of documents that are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// All of them.
+    Documents,
+    /// Resource and id alone: on a full disk, a deletion that keeps the document makes no room.
+    Names,
+}
+
 /// A change of one document with a history.
 struct Recorded<'a> {
     key: Key,
@@ -66,11 +75,16 @@ impl Recorder {
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let (unit, asked) = self.expanded(unit).await?;
         let author = author::current();
+        let mut kept = Kept::Documents;
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
-            let (entries, flight) = self.entries(&unit, &author).await?;
+            let (entries, flight) = self.entries(&unit, &author, kept).await?;
             recorded.changes.extend(entries);
             match self.committed(recorded, flight).await {
+                Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_only(&unit) => {
+                    log::warn!("no room: what is deleted now is not kept in the history, and cannot be restored");
+                    kept = Kept::Names;
+                }
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
                     if key == "sequence" {
                         self.catch_up().await?;
@@ -91,7 +105,10 @@ impl Recorder {
             let outcome = inner.commit(unit).await;
             flight.end(!matches!(
                 outcome,
-                Err(StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. })
+                Err(StoreError::Stale
+                    | StoreError::Condition { .. }
+                    | StoreError::Duplicate { .. }
+                    | StoreError::NoRoom { .. })
             ));
             outcome
         })
@@ -146,7 +163,12 @@ impl Recorder {
     }
 
     /// The entries of the unit's changes, with the sequences that they take.
-    async fn entries(&self, unit: &Unit, author: &Author) -> Result<(Vec<Change>, Option<Flight>), StoreError> {
+    async fn entries(
+        &self,
+        unit: &Unit,
+        author: &Author,
+        kept: Kept,
+    ) -> Result<(Vec<Change>, Option<Flight>), StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
         let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
         let mut heads = heads::of(&*self.inner, &keys, self.max_time).await?;
@@ -158,7 +180,7 @@ impl Recorder {
             if states.get(&change.key).is_some_and(|known| *known != before) {
                 drafts.push(change.draft(Action::Outside, &nobody, Changes::Unknown, change.before));
             }
-            if let Some(draft) = change.drafted(author)? {
+            if let Some(draft) = change.drafted(author, kept)? {
                 drafts.push(draft);
             }
             states.insert(change.key, change.after.map(state_of));
@@ -226,6 +248,10 @@ impl Recorder {
     }
 }
 
+fn removes_only(unit: &Unit) -> bool {
+    unit.changes.iter().all(|change| matches!(change, Change::Delete { .. }))
+}
+
 fn decoded(collection: &str, document: &RawDocument) -> Result<Document, StoreError> {
     Document::try_from(document)
         .map_err(|error| StoreError::Corrupt { what: format!("a document of {collection}: {error}") })
@@ -283,12 +309,13 @@ impl<'a> Recorded<'a> {
     }
 
     /// The entry of the change itself; none if nothing changes.
-    fn drafted<'d>(&self, author: &'d Author) -> Result<Option<Draft<'d>>, StoreError>
+    fn drafted<'d>(&self, author: &'d Author, kept: Kept) -> Result<Option<Draft<'d>>, StoreError>
     where
         'a: 'd,
     {
         let (usual, changes) = match (self.before, self.after) {
             (None, _) => (Action::Create, Changes::Created),
+            (Some(_), None) if kept == Kept::Names => (Action::Delete, Changes::Unknown),
             (Some(before), None) => (Action::Delete, Changes::Deleted(decoded(self.key.0, before)?)),
             (Some(before), Some(after)) => {
                 match reverse(before, after) {

@@ -114,9 +114,10 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
             types.absent(caller, id)
         });
     }
-    let deleted = deleted(services, "objects", id).await?.filter(|deleted| types.shows(caller, deleted));
-    let Some(deleted) = deleted else { return Err(types.absent(caller, id)) };
-    let deleted = resource::decode(&deleted)?;
+    // The entry of an object has its type too.
+    let entry = last_deletion(services, "objects", id).await?.filter(|entry| types.shows(caller, entry));
+    let Some(entry) = entry else { return Err(types.absent(caller, id)) };
+    let deleted = removed(&entry, id)?;
     as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
 }
 
@@ -149,15 +150,24 @@ async fn deleted_one<R: Resource>(
     if resource::find::<R>(services, id).await?.is_some() {
         return Err(ServiceError::refused(taken, format!("{} {id} is not deleted", R::NAME)));
     }
-    let deleted = deleted(services, kind, id).await?.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))?;
-    resource::decode(&deleted)
+    let entry = last_deletion(services, kind, id).await?;
+    removed(&entry.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))?, id)
 }
 
-/// The document that the last deletion under this id removed.
-async fn deleted(services: &Services, kind: &str, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
+/// The entry of the last deletion under this id.
+async fn last_deletion(services: &Services, kind: &str, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
     let own = Filter::equals("public_id", id).and(Filter::equals("action", Action::Delete.name()));
     let last = FindQuery::new(of_kind(kind).and(own), services.max_time);
     let found = services.store.find(LOGS, &last.sorted(Sort::by("number", true)).limited(1)).await?;
-    let deleted = found.first().map(changes_of).transpose()?.map(|changes| changes.get_document("deleted"));
-    Ok(deleted.transpose().map_err(unreadable)?.map(RawDocument::to_owned))
+    Ok(found.first().map(RawDocument::to_owned))
+}
+
+/// What a deletion removed.
+fn removed(entry: &RawDocument, id: i64) -> Result<Document, ServiceError> {
+    let changes = changes_of(entry)?;
+    if changes.get("unknown").map_err(unreadable)?.is_some() {
+        let message = format!("{id} was deleted on a full disk: there was no room to keep what it was");
+        return Err(ServiceError::refused(ErrorCode::HistoryUnknown, message));
+    }
+    resource::decode(changes.get_document("deleted").map_err(unreadable)?)
 }

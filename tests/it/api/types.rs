@@ -144,6 +144,15 @@ on_each_store! {
         assert_eq!(warnings(&app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await), none);
     }
 
+    async fn a_reference_to_a_type_that_is_not_there_is_told(app) {
+        let there = app.create_type("rack", &[]).await;
+        let field = json!({"type": "ref", "name": "place", "label": "Place", "ref_types": [there, 77]});
+        let body = json!({"name": "server", "author_id": 1, "fields": [{"type": "text", "name": "a", "label": "A"}, field]});
+        let created = app.post("/types/", &body).await;
+        let told = "/fields/1/ref_types: type 77 does not exist";
+        assert_eq!((created.status.as_u16(), created.header("inventory-warning")), (201, told), "{}", created.text);
+    }
+
     async fn a_lost_field_of_hidden_objects_is_not_told(app) {
         let rights = ["base.framework.type.edit", "base.framework.object.view"];
         let person = Person::with_rights(app, "editor", &rights).await;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::now;
-use crate::support::app::on_each_store;
+use crate::support::app::{TestApp, on_each_store};
+use crate::support::counting::CountingStore;
 
 /// The value of a field of a native object.
 fn value<'a>(object: &'a Value, name: &str) -> &'a Value {
@@ -192,4 +193,41 @@ on_each_store! {
         assert_eq!(app.delete(&format!("/types/{kind}")).await.status, 202);
         assert!(!app.get("/logs/?limit=0").await.text.contains("hunter"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_says_so() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("notes", "textarea")]).await;
+    let long = "x".repeat(2_000);
+    let id = app.create_object(kind, &json!({"notes": long})).await;
+    let other = app.create_object(kind, &json!({"notes": long})).await;
+    let (path, then) = (format!("/objects/{id}"), now(&app).await);
+    let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+    counter.fill_up();
+    app.post("/objects/", &json!({"type_id": kind, "author_id": 1, "fields": {"notes": long}}))
+        .await
+        .error(503, "store_unavailable");
+    assert_eq!(app.patch(&path, &json!({"fields": {"notes": "short"}})).await.status, 503);
+    assert_eq!(app.delete(&path).await.status, 200);
+    assert_eq!(app.delete(&format!("/objects/{other}")).await.status, 200);
+    let last = app.get(&format!("{path}/history?sort=-number&limit=1")).await.json()["results"][0].clone();
+    assert_eq!(
+        (&last["action"], &last["changes"], &last["user_name"]),
+        (&json!("DELETE"), &json!({"unknown": true}), &json!("admin"))
+    );
+    for filter in ["", &format!("&filter={{\"type_id\": {kind}}}")] {
+        let told = app.get(&format!("/changes/?since={since}&resource=objects{filter}")).await.json();
+        let kinds: Vec<(&Value, &Value)> = told["results"]
+            .as_array()
+            .expect("events")
+            .iter()
+            .map(|event| (&event["kind"], &event["public_id"]))
+            .collect();
+        assert_eq!(kinds, [(&json!("leave"), &json!(id)), (&json!("leave"), &json!(other))], "{told}");
+    }
+    let told = app.post(&format!("{path}/restore"), &json!({})).await.error(410, "history_unknown");
+    assert!(told["message"].as_str().is_some_and(|message| message.contains("was deleted on a full disk")), "{told}");
+    app.get(&format!("{path}?at={then}")).await.error(410, "history_unknown");
 }

@@ -120,6 +120,12 @@ fn what_is_there_gives_way_only_by_force() {
     succeeds(&run(directory.path(), &["backup", "one"]));
     let refused = complaint(&run(directory.path(), &["backup", "one"]));
     assert!(refused.contains("one is there already; say --force"), "{refused}");
+    fs::write(directory.path().join("text"), "words").expect("a file");
+    std::os::unix::fs::symlink("one", directory.path().join("link")).expect("a link");
+    for other in ["text", "link"] {
+        let refused = complaint(&run(directory.path(), &["backup", other, "--force"]));
+        assert!(refused.contains("is no backup and stays as it is"), "{other}: {refused}");
+    }
     succeeds(&run(directory.path(), &["backup", "one", "--force"]));
     let before = fs::read(directory.path().join("data/inventory.redb")).expect("a store");
     let refused = complaint(&run(directory.path(), &["restore", "one"]));

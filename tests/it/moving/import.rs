@@ -13,7 +13,7 @@ use inventory_service::service::history::verify;
 use inventory_service::store::collections::{CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
-use super::backup::{run, succeeds};
+use super::backup::{complaint, run, succeeds};
 use super::{Place, content, on_each_kind, open, rewrite, services, user};
 
 const PLAIN: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: false };
@@ -313,4 +313,30 @@ on_each_kind! {
         change(&*store, credentials::insert(9, "ada", NewPassword { hash: "a hash", set_by: 9 })).await;
         assert!(credentials::of_login(&*store, "ADA", BUDGET).await.expect("an answer").is_some());
     }
+}
+
+#[test]
+fn a_refused_import_makes_neither_a_store_nor_a_user() {
+    let source = super::backup::with_demo("200");
+    succeeds(&run(source.path(), &["export", "package"]));
+    let into = |name: &str, arguments: &[&str]| {
+        let setting = format!("store.uri=embedded:{name}");
+        run(source.path(), &[&["--set", &setting, "import"], arguments].concat())
+    };
+    fs::write(source.path().join("table.csv"), "hostname\nweb-1\n").expect("a file");
+    let refused = complaint(&into("new", &["table.csv", "--type", "server"]));
+    assert!(refused.contains("there is no store in new"), "{refused}");
+    succeeds(&into("filled", &["package"]));
+    let refused = complaint(&into("filled", &["table.csv", "--type", "servr"]));
+    assert!(refused.contains("did you mean server?"), "{refused}");
+    assert!(!source.path().join("filled/initial-admin-password.txt").exists());
+    let users = succeeds(&run(source.path(), &["--set", "store.uri=embedded:filled", "check"]));
+    assert!(users.contains("nobody can sign in yet"), "{users}");
+    let file = source.path().join("package/objects.ndjson");
+    let mut content = fs::read(&file).expect("a file");
+    content.extend_from_slice(b"\n");
+    fs::write(&file, content).expect("a file");
+    let refused = complaint(&into("new", &["package"]));
+    assert!(refused.contains("nothing was imported"), "{refused}");
+    assert!(!source.path().join("new").exists());
 }

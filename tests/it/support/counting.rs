@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::raw::RawDocument;
 use futures::future::BoxFuture;
 use inventory_service::query::Filter;
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
-    AggregateQuery, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+    AggregateQuery, Change, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
 };
 
 /// Passes everything on to another store.
@@ -28,6 +29,7 @@ struct Told {
     panics: AtomicBool,
     is_local: AtomicBool,
     exceeds: AtomicBool,
+    is_full: AtomicBool,
     before_finds: Mutex<Option<Before>>,
     after_commits: Mutex<Duration>,
 }
@@ -61,6 +63,11 @@ impl Counter {
         self.0.exceeds.store(true, Ordering::SeqCst);
     }
 
+    /// From now on there is room for units alone that leave less than there was, as on a full disk.
+    pub(crate) fn fill_up(&self) {
+        self.0.is_full.store(true, Ordering::SeqCst);
+    }
+
     async fn prepared(&self, collection: &str) {
         // Taken out, so that its own questions do not do it again.
         let work = self.0.before_finds.lock().expect("a lock").take();
@@ -84,6 +91,18 @@ impl CountingStore {
     pub(crate) fn around(inner: Arc<dyn Store>, counter: &Counter) -> Arc<dyn Store> {
         Arc::new(Self { inner, counter: counter.clone() })
     }
+}
+
+/// How many bytes of documents a unit adds.
+fn growth(unit: &Unit) -> i64 {
+    let size = |document: &RawDocument| i64::try_from(document.as_bytes().len()).expect("it is small");
+    let growth = |change: &Change| match change {
+        Change::Insert { document, .. } => size(document),
+        Change::Replace { before, after, .. } => size(after) - size(before),
+        Change::Delete { before, .. } => -size(before),
+        Change::DeleteMany { .. } | Change::UpdateMany { .. } => 0,
+    };
+    unit.changes.iter().map(growth).sum()
 }
 
 #[async_trait]
@@ -128,6 +147,9 @@ impl Store for CountingStore {
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         self.counter.count();
+        if self.counter.0.is_full.load(Ordering::SeqCst) && growth(&unit) > 0 {
+            return Err(StoreError::NoRoom { what: "a document".to_owned() });
+        }
         let answer = self.inner.commit(unit).await;
         let pause = *self.counter.0.after_commits.lock().expect("a lock");
         tokio::time::sleep(pause).await;

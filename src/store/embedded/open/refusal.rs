@@ -50,8 +50,8 @@ pub enum OpenError {
     /// The file system has no locks: two processes could write to the same file, and each would lose what the other writes.
     #[error("{} is on a file system that has no locks, and nothing would keep a second process from the store; name a directory on another one in store.uri, a local disk for instance", .0.display())]
     NoLocks(PathBuf),
-    /// The directory or the file cannot be written.
-    #[error("{} cannot be written: {source}; give the user of this service the right to write there", path.display())]
+    /// The directory or a file in it cannot be written.
+    #[error("{} or a file in it cannot be written: {source}; give the user of this service the right to write both", path.display())]
     NotWritable {
         /// The directory.
         path: PathBuf,

@@ -160,6 +160,25 @@ async fn what_was_deleted_on_a_full_disk_makes_room() {
     }
 }
 
+/// As an entry of the history beside each deletion.
+#[tokio::test]
+async fn what_is_replaced_by_something_smaller_makes_room_too() {
+    for bytes in [600, 3_000, 20_000] {
+        let (_memory, store, there) = full(bytes).await;
+        for (number, id) in there.iter().copied().enumerate().filter(|(_, id)| id % 3 > 0) {
+            let note = 10_000_000 + i64::try_from(number).expect("it is small");
+            let unit = Unit::of(Change::Delete { collection: THINGS, before: document(id, 0, bytes) });
+            store.commit(unit.and(insertion(note, 300))).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        }
+        let mut stored = 0;
+        while insert(&store, 20_000_000 + stored, bytes).await.is_ok() {
+            stored += 1;
+        }
+        assert!(stored > 3, "{stored} documents of {bytes} bytes");
+        assert_whole(&store).await;
+    }
+}
+
 /// Many entries go into pages all over an index: redb cannot keep all these pages in memory until the commit.
 #[tokio::test]
 async fn many_documents_at_once_fit_as_a_whole_or_are_refused() {

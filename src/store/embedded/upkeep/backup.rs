@@ -22,6 +22,9 @@ use crate::store::embedded::upkeep::check::Findings;
 use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::write::copy;
 
+/// What files of redb begin with.
+const OF_THE_ENGINE: &[u8; 4] = b"redb";
+
 /// A snapshot keeps old pages from being reused, so no copy may take longer.
 pub(crate) const LONGEST: Duration = Duration::from_mins(15);
 
@@ -138,6 +141,15 @@ pub fn restore(
             Err(error)
         }
     }
+}
+
+/// Whether a file is one that a backup has written: a file of the storage engine, and no link to one.
+pub fn is_backup(path: &Path) -> bool {
+    let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    let mut beginning = [0; OF_THE_ENGINE.len()];
+    is_file
+        && File::open(path).and_then(|mut file| file.read_exact(&mut beginning)).is_ok()
+        && beginning == *OF_THE_ENGINE
 }
 
 fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {

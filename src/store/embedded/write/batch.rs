@@ -5,6 +5,7 @@
 //! transaction are not disturbed. A unit with more notes than the bound gets a separate transaction, which is aborted
 //! as a whole. So memory does not grow with the number of rows.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -87,8 +88,10 @@ pub(crate) struct Batch<'t> {
     spent: Duration,
     /// Who is asked for room.
     room: &'t Room,
-    /// Whether the current unit only removes documents.
+    /// Whether the current unit leaves fewer bytes of documents than there were.
     is_removal: bool,
+    /// How many bytes such a unit adds; what it removes pays for them first.
+    owed: Cell<usize>,
     /// Whether only a part of the gathered entries is in the tables: then notes cannot be written back.
     is_unsettled: bool,
 }
@@ -146,6 +149,7 @@ impl<'t> Batch<'t> {
             spent: Duration::ZERO,
             room,
             is_removal: false,
+            owed: Cell::new(0),
             is_unsettled: false,
         }
     }
@@ -158,6 +162,7 @@ impl<'t> Batch<'t> {
     pub(crate) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
         self.spent = Duration::ZERO;
         self.is_removal = is_removal(unit);
+        self.owed.set(if self.is_removal { bytes_added(unit) } else { 0 });
         let catalog = may_need_undo(unit).then(|| self.catalog.clone());
         match self.run(unit) {
             Ok(counts) => {
@@ -583,7 +588,11 @@ impl<'t> Batch<'t> {
             pages += change.add.iter().chain(&change.remove).map(|key| room::of_key(key.len())).sum::<u64>();
         }
         let use_ = match added.saturating_sub(removed) as u64 {
-            _ if self.is_removal => Use::Removing(removed as u64),
+            _ if self.is_removal => {
+                let owed = self.owed.get();
+                self.owed.set(owed.saturating_sub(removed));
+                Use::Removing(removed.saturating_sub(owed) as u64)
+            }
             0 => Use::Changing,
             more => Use::Adding(more),
         };
@@ -711,11 +720,27 @@ fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
 }
 
-/// Whether the unit only removes documents.
+/// Whether the unit removes documents, and adds fewer bytes than these have. Its entries of the history are such additions.
 fn is_removal(unit: &Unit) -> bool {
-    let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
     let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
-    !unit.changes.is_empty() && unit.changes.iter().all(removes) && !unit.conditions.iter().any(writes)
+    let mut removed = None;
+    for change in &unit.changes {
+        match change {
+            Change::Delete { before, .. } => *removed.get_or_insert(0) += before.as_bytes().len(),
+            Change::DeleteMany { .. } => drop(removed.get_or_insert(0)),
+            Change::Insert { .. } => {}
+            _ => return false,
+        }
+    }
+    removed.is_some_and(|removed| bytes_added(unit) <= removed) && !unit.conditions.iter().any(writes)
+}
+
+fn bytes_added(unit: &Unit) -> usize {
+    let added = |change: &Change| match change {
+        Change::Insert { document, .. } => document.as_bytes().len(),
+        _ => 0,
+    };
+    unit.changes.iter().map(added).sum()
 }
 
 /// Whether part of the unit may have been applied when another part is refused.
