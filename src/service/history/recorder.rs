@@ -1,8 +1,8 @@
 //! A store that adds entries of the history to the units of changes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -35,6 +35,9 @@ const ATTEMPTS: usize = 16;
 /// A change of all documents that match may match so many. Use cases make larger ones in several units.
 const MOST_MATCHED: u64 = 10_000;
 
+/// How long deletions keep nothing after there was no room for one. To try each time would take the room that they make.
+const CROWDED: Duration = Duration::from_mins(1);
+
 /// The members that activating an object changes.
 const OF_ACTIVATION: [&str; 3] = ["active", "last_edit_time", "editor_id"];
 
@@ -46,6 +49,8 @@ pub struct Recorder {
     flights: Arc<Flights>,
     /// Whether the counter of sequences is behind all that this process found in the store.
     is_caught_up: OnceCell<()>,
+    /// When there was no room for a deletion that keeps what it deletes.
+    crowded: Mutex<Option<Instant>>,
 }
 
 /// What entries keep of documents that are deleted.
@@ -69,20 +74,31 @@ impl Recorder {
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
         let flights = Flights::new();
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        (Arc::new(Self { inner, clock, max_time, flights, is_caught_up: OnceCell::new() }), feed)
+        (
+            Arc::new(Self {
+                inner,
+                clock,
+                max_time,
+                flights,
+                is_caught_up: OnceCell::new(),
+                crowded: Mutex::default(),
+            }),
+            feed,
+        )
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let (unit, asked) = self.expanded(unit).await?;
         let author = author::current();
-        let mut kept = Kept::Documents;
+        let mut kept = if self.is_crowded() { Kept::Names } else { Kept::Documents };
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
             let (entries, flight) = self.entries(&unit, &author, kept).await?;
             recorded.changes.extend(entries);
             match self.committed(recorded, flight).await {
                 Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_only(&unit) => {
-                    log::warn!("no room: what is deleted now is not kept in the history, and cannot be restored");
+                    log::warn!("no room: what is deleted in the next minute is not kept, and cannot be restored");
+                    *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
                     kept = Kept::Names;
                 }
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
@@ -95,6 +111,11 @@ impl Recorder {
             }
         }
         Err(StoreError::Stale)
+    }
+
+    fn is_crowded(&self) -> bool {
+        let crowded = self.crowded.lock().unwrap_or_else(PoisonError::into_inner);
+        crowded.is_some_and(|since| since.elapsed() < CROWDED)
     }
 
     /// Commits a unit. A caller who leaves does not end it: only its end tells whether its sequences are in use.

@@ -59,6 +59,7 @@ impl Candidate {
         let order = if leading > 0 && !may_merge { Order::Unused } else { order };
         let is_used = |position: usize| chosen.used.contains(&position) || implied.contains(&position);
         let exact = !conditions.incomplete
+            && conditions.are_present_in(index)
             && (0..conditions.list.len()).all(is_used)
             && ranges.depth >= chosen.by_component.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
             && !ranges.cut

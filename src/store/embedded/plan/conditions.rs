@@ -13,6 +13,7 @@ use crate::query::compare::compare_bson;
 use crate::query::{Node, Operand, Test};
 use crate::store::embedded::catalog::collections::{Component, Index};
 use crate::store::embedded::index::bounds::KeyBounds;
+use crate::store::embedded::index::key;
 
 /// The conditions of a filter, as far as indexes can use them.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ pub(crate) struct Conditions<'f> {
     pub(crate) alternatives: Vec<&'f [Node]>,
     /// The paths that must be there (`$exists: true`).
     present: Vec<String>,
-    /// Something is not in `list`.
+    /// Something is neither in `list` nor in `present`.
     pub(crate) incomplete: bool,
     /// Nothing can match.
     pub(crate) never: bool,
@@ -76,11 +77,30 @@ impl<'f> Conditions<'f> {
         for (path, value) in &partial.values {
             match self.list.iter().position(|condition| says(condition, path, value)) {
                 Some(position) => positions.push(position),
-                None if matches!(value, Bson::Document(_)) && self.present.contains(path) => {}
+                None if matches!(value, Bson::Document(_)) && self.needs(path) => {}
                 None => return None,
             }
         }
         Some(positions)
+    }
+
+    /// Whether a document without this path cannot match: by `$exists`, or as its key, null, is outside of bounds.
+    fn needs(&self, path: &str) -> bool {
+        let null = key::of_bson(&Bson::Null).expect("null has a key");
+        let leaves_out = |bounds: &KeyBounds| {
+            !bounds.negative && !bounds.spans.iter().any(|span| span.start <= null && null < span.end)
+        };
+        let mut own = self.list.iter().filter(|condition| condition.element.is_none() && condition.path == path);
+        self.present.iter().any(|present| present == path) || own.any(|condition| leaves_out(&condition.bounds))
+    }
+
+    /// Whether the index has only documents in which everything is there that must be.
+    pub(crate) fn are_present_in(&self, index: &Index) -> bool {
+        let has = |path: &String| {
+            let partial = index.partial.as_ref().and_then(|partial| partial.values.get(path));
+            matches!(partial, Some(Bson::Document(_)))
+        };
+        self.present.iter().all(has)
     }
 
     fn add(&mut self, node: &'f Node, prefix: &str, element: Option<ElemMatch>) {
@@ -115,10 +135,7 @@ impl<'f> Conditions<'f> {
                     self.list.push(PathBounds { path, bounds, equals: None, element: Some(element) });
                 }
             }
-            Test::Exists if element.is_none() => {
-                self.incomplete = true;
-                self.present.push(path.to_owned());
-            }
+            Test::Exists if element.is_none() => self.present.push(path.to_owned()),
             test => match KeyBounds::of_test(test) {
                 Some(bounds) => {
                     let equals = if let Test::Eq(operand) = test { Some(operand) } else { None };

@@ -632,8 +632,18 @@ mod tests {
         let own = Collection::with_indexes(vec![sizes]);
         for filter in [doc! { "size": { "$exists": true } }, doc! { "size": { "$exists": true, "$gt": 1 } }] {
             let planned = planned_in(&own, filter, doc! { "size": -1 });
+            assert!(matches!(planned, Plan::Index(IndexScan { index: 1, exact: true, .. })), "{planned:?}");
+        }
+        // What lacks the member cannot match these.
+        for condition in [doc! { "$gt": 1 }, doc! { "$in": [1, 2] }, doc! { "$lt": "a" }, doc! { "$regex": "^a" }] {
+            let planned = planned_in(&own, doc! { "size": condition }, doc! {});
             assert!(matches!(planned, Plan::Index(IndexScan { index: 1, .. })), "{planned:?}");
         }
+        for condition in [doc! { "$gte": null }, doc! { "$in": [1, null] }, doc! { "$ne": 1 }, doc! { "$eq": null }] {
+            assert_eq!(planned_in(&own, doc! { "size": condition }, doc! {}), Plan::Scan);
+        }
+        let both = planned_in(&own, doc! { "size": { "$gt": 1 }, "kind": { "$exists": true } }, doc! {});
+        assert!(matches!(both, Plan::Index(IndexScan { index: 1, exact: false, .. })), "{both:?}");
         for filter in [doc! {}, doc! { "size": { "$exists": false } }, doc! { "kind": { "$exists": true } }] {
             assert_eq!(planned_in(&own, filter, doc! { "size": -1 }), Plan::Scan);
         }

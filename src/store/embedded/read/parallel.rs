@@ -179,7 +179,8 @@ impl<'a> Scan<'a> {
         reading_ahead(|| {
             while let Some(chunk) = self.take() {
                 // When nobody listens any more, nobody needs further ones.
-                if sender.send(self.copy(chunk)).is_err() {
+                // What the storage engine asserts on a damaged page is an error here, as on the thread of the request.
+                if sender.send(failure::guarded(|| self.copy(chunk))).is_err() {
                     break;
                 }
             }
@@ -246,7 +247,7 @@ impl<'a> Scan<'a> {
         reading_ahead(|| {
             while let Some(chunk) = self.take() {
                 // Nobody listens any more after an error.
-                let _ = findings.send((chunk, self.look_in(chunk)));
+                let _ = findings.send((chunk, failure::guarded(|| self.look_in(chunk))));
             }
         });
     }

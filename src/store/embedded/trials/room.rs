@@ -11,6 +11,7 @@ use bson::raw::RawDocumentBuf;
 use super::memory::Memory;
 use super::{Random, directory, options, rounds, start, store_files, stored_number, up};
 use crate::query::{Filter, Limits};
+use crate::store::collections::{self, LOGS, OBJECTS};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::storage::Storage;
@@ -160,21 +161,56 @@ async fn what_was_deleted_on_a_full_disk_makes_room() {
     }
 }
 
-/// As an entry of the history beside each deletion.
+/// An object of the service with a text of so many bytes, which do not repeat.
+fn object(id: i64, bytes: usize) -> RawDocumentBuf {
+    let mut random = Random(u64::try_from(id).expect("ids are positive"));
+    let text: String =
+        (0..bytes).map(|_| char::from(b'a' + u8::try_from(random.below(26)).expect("a letter"))).collect();
+    let fields = vec![doc! { "name": "text", "value": text }];
+    let object = doc! { "_id": id, "public_id": id, "type_id": 1_i64, "version": "1.0.0", "author_id": 1_i64, "active": true, "fields": fields };
+    RawDocumentBuf::try_from(object).expect("it is BSON")
+}
+
+/// An entry of the history.
+fn entry(sequence: i64, id: i64, number: i32) -> Change {
+    let names = doc! { "user_id": 1_i64, "user_name": "admin", "request_id": format!("{sequence:032}"), "hash": "h".repeat(32) };
+    let mut entry = doc! {
+        "_id": sequence, "sequence": sequence, "time": bson::DateTime::from_millis(sequence), "resource": "objects",
+        "public_id": id, "type_id": 1_i64, "number": number, "version": "1.0.0", "action": "CREATE", "changes": { "created": true },
+    };
+    entry.extend(names);
+    Change::Insert { collection: LOGS, document: RawDocumentBuf::try_from(entry).expect("it is BSON") }
+}
+
+/// As the service does it: each object and each deletion has an entry of the history.
 #[tokio::test]
-async fn what_is_replaced_by_something_smaller_makes_room_too() {
-    for bytes in [600, 3_000, 20_000] {
-        let (_memory, store, there) = full(bytes).await;
-        for (number, id) in there.iter().copied().enumerate().filter(|(_, id)| id % 3 > 0) {
-            let note = 10_000_000 + i64::try_from(number).expect("it is small");
-            let unit = Unit::of(Change::Delete { collection: THINGS, before: document(id, 0, bytes) });
-            store.commit(unit.and(insertion(note, 300))).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+async fn what_is_deleted_with_entries_of_the_history_makes_room_too() {
+    for bytes in [400, 1_600, 20_000] {
+        let memory = Memory::of(BTreeMap::new());
+        let store = start(&memory, &options());
+        store.prepare(collections::ALL).await.expect("they can be declared");
+        memory.set_room(16 * MIB);
+        let mut sequence = 0;
+        let mut made = async |id: i64| {
+            sequence += 1;
+            let unit = Unit::of(Change::Insert { collection: OBJECTS, document: object(id, bytes) });
+            store.commit(unit.and(entry(sequence, id, 1))).await.is_ok()
+        };
+        let mut last = 0;
+        while made(last + 1).await {
+            last += 1;
+        }
+        for id in 1..=last {
+            let unit = Unit::of(Change::Delete { collection: OBJECTS, before: object(id, bytes) });
+            let done = store.commit(unit.and(entry(10_000_000 + id, id, 2))).await;
+            done.unwrap_or_else(|error| panic!("{id} of {last}: {error}"));
         }
         let mut stored = 0;
-        while insert(&store, 20_000_000 + stored, bytes).await.is_ok() {
+        while made(20_000_000 + stored).await {
             stored += 1;
         }
-        assert!(stored > 3, "{stored} documents of {bytes} bytes");
+        eprintln!("{bytes}: {last} objects, {stored} after");
+        assert!(stored > last / 10, "{stored} objects of {bytes} bytes after {last}");
         assert_whole(&store).await;
     }
 }
