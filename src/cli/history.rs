@@ -70,6 +70,13 @@ impl VerifyCommand {
         if !verified.broken.is_empty() {
             return Err("the history was changed".into());
         }
+        if let Some(upto) = self.upto.filter(|upto| *upto > verified.last.max(verified.pruned)) {
+            let last = verified.last;
+            let message = format!(
+                "the history ends at sequence {last}, before --upto {upto}: later entries are gone, or never were"
+            );
+            return Err(message.into());
+        }
         match self.expect {
             Some(expected) if !expected.eq_ignore_ascii_case(&root) => {
                 let pruned = if verified.pruned > 0 {

@@ -94,7 +94,8 @@ async fn status(settings: &Settings) -> Outcome {
     let store = app::open_aside(&settings.store).await?;
     let max_time = settings.query.max_time();
     for made in migrations::made(&*store, max_time).await? {
-        say!("{} {}: made at {}", made.number, made.name, made.at);
+        let at = made.at.try_to_rfc3339_string().unwrap_or_default();
+        say!("{} {}: made at {at}", made.number, made.name);
     }
     match migrations::state(&*store, migrations::ALL, max_time).await? {
         MigrationState::Done => {

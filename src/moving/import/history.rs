@@ -43,7 +43,7 @@ impl Import<'_> {
             return Ok(());
         }
         let stopped = |source| MovingError::Stopped { file: PART.file(), source };
-        self.progress.begin("history written", self.documents(PART));
+        self.progress.begin("history processed", self.documents(PART));
         let mut batches = Batches::open(&self.directory.join(PART.file()));
         while let Some(lines) = batches.next().await? {
             let count = lines.len() as u64;

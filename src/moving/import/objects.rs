@@ -66,7 +66,7 @@ impl Import<'_> {
         let refused = self.report.lines;
         let at_once = if self.store.largest_unit() == usize::MAX { UNIT_BYTES } else { 0 };
         let (mut waiting, mut bytes) = (Vec::new(), 0);
-        self.progress.begin("objects written", self.documents(PackagePart::Objects));
+        self.progress.begin("objects processed", self.documents(PackagePart::Objects));
         let mut batches = Batches::open(&self.directory.join(PackagePart::Objects.file()));
         while let Some(lines) = batches.next().await? {
             let count = lines.len() as u64;

@@ -88,3 +88,18 @@ on_each_store! {
         assert_eq!(app.get("/logs/?sort=changes").await.status, 400);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_all_entries_reads_what_it_shows() {
+    let app = TestApp::embedded().await;
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    for name in ["a", "b", "c"] {
+        app.create_object(kind, &json!({"hostname": name})).await;
+    }
+    let told = app.get("/logs/?limit=1&sort=-sequence&explain=true").await.json();
+    assert_eq!(
+        (&told["documents_examined"], &told["total"], &told["total_from"]),
+        (&json!(1), &json!(4), &json!("keys")),
+        "{told}"
+    );
+}

@@ -340,3 +340,11 @@ fn a_refused_import_makes_neither_a_store_nor_a_user() {
     assert!(refused.contains("nothing was imported"), "{refused}");
     assert!(!source.path().join("new").exists());
 }
+
+#[test]
+fn a_history_that_ends_before_the_sequence_that_is_asked_for_is_told() {
+    let directory = super::backup::with_demo("200");
+    succeeds(&run(directory.path(), &["history", "verify"]));
+    let refused = complaint(&run(directory.path(), &["history", "verify", "--upto", "999999"]));
+    assert!(refused.contains("before --upto 999999: later entries are gone"), "{refused}");
+}
