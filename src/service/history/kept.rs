@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{DateTime, doc};
+use bson::{DateTime, Document, doc};
 
 use super::resources::condition;
 use crate::domain::document::raw;
@@ -59,17 +59,26 @@ pub(super) async fn kept_document(store: &dyn Store, max_time: Duration) -> Resu
     Ok(store.find(HISTORY, &query).await?.first().map(RawDocument::to_owned))
 }
 
-/// The largest sequence of an entry before this time.
+/// Up to which sequence entries come before this time; nothing where none does.
 pub(super) async fn last_before(
     store: &dyn Store,
     limit: DateTime,
     max_time: Duration,
 ) -> Result<Option<i64>, StoreError> {
-    let before = condition(&doc! { "time": { "$lt": limit } });
-    let query = FindQuery::new(has_sequence().and(before), max_time).sorted(Sort::by("time", true));
+    let entries = async |condition_on_time: &Document, most: u64| {
+        let own = has_sequence().and(condition(condition_on_time));
+        let query = FindQuery::new(own, max_time).sorted(Sort::by("time", false)).limited(most);
+        store.find(LOGS, &query).await
+    };
+    if entries(&doc! { "time": { "$lt": limit } }, 1).await?.is_empty() {
+        return Ok(None);
+    }
     // Times of different resources need not follow the sequences exactly.
-    let found = store.find(LOGS, &query.limited(1000)).await?;
-    Ok(found.iter().filter_map(|entry| entry.get_i64("sequence").ok()).max())
+    let behind = entries(&doc! { "time": { "$gte": limit } }, 1000).await?;
+    match behind.iter().filter_map(|entry| entry.get_i64("sequence").ok()).min() {
+        Some(first) => Ok(Some(first - 1)),
+        None => last(store, max_time).await.map(Some),
+    }
 }
 
 /// The last sequence; 0 without entries.

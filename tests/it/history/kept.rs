@@ -5,6 +5,7 @@ use std::time::Duration;
 use bson::raw::cstr;
 use bson::{DateTime, Document};
 use inventory_service::domain::document::raw;
+use inventory_service::history::entry::{Action, Author, Changes, Draft};
 use inventory_service::query::Filter;
 use inventory_service::service::history::prune::prune;
 use inventory_service::service::history::verify::verify;
@@ -21,6 +22,12 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 pub(super) async fn stored(app: &TestApp, collection: &str, filter: Filter) -> Vec<Document> {
     let found = app.store.find(collection, &FindQuery::new(filter, MAX_TIME)).await.expect("documents");
     found.iter().map(|document| Document::try_from(document).expect("BSON")).collect()
+}
+
+/// The last sequence; 0 without entries.
+async fn last_sequence(app: &TestApp) -> i64 {
+    let found = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence");
+    found.first().and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Changes a document as another tool would: past the service.
@@ -121,6 +128,22 @@ on_each_store! {
         // The next change goes on.
         assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "e"}})).await.status, 202);
         assert!(verify(&*app.store, None).await.expect("a check").broken.is_empty());
+    }
+
+    async fn entries_of_one_moment_go_together_however_many_they_are(app) {
+        let (then, author) = (DateTime::from_millis(1_600_000_000_000), Author::default());
+        let first = last_sequence(app).await + 1;
+        let old = (0..1_200).map(|number| {
+            let (resource, after, changes) = ("objects", None, Changes::Created);
+            let draft = Draft { resource, public_id: 5_000 + number, type_id: Some(1), action: Action::Create, author: &author, changes, after };
+            Change::Insert { collection: LOGS, document: draft.entry(None, first + number, then).0 }
+        });
+        app.store.commit(Unit { conditions: Vec::new(), changes: old.collect() }).await.expect("stored");
+        app.store.reserve_ids("service.history", 1_200).await.expect("sequences");
+        app.create_type("server", &[]).await;
+        let limit = DateTime::from_millis(1_700_000_000_000);
+        assert_eq!(prune(&*app.store, limit, MAX_TIME).await.expect("pruned"), 1_200);
+        assert_eq!(app.get("/logs/?limit=0").await.results("/resource"), ["types"]);
     }
 
     async fn a_person_can_be_forgotten_and_the_chain_stays_sound(app) {
