@@ -83,13 +83,13 @@ impl ImportCommand {
     fn look(&self, settings: &Settings) -> Outcome {
         let path = self.path.display();
         if self.table.type_name.is_some() {
+            opened(&self.path).map_err(|error| format!("{path}: {}", in_words(&error)))?;
             if let StoreUri::Embedded(directory) = settings.store.location()?
                 && !has_store(&directory)?
             {
                 // A new one has no types.
                 return Err(OpenError::NoStore(directory).into());
             }
-            opened(&self.path).map_err(|error| format!("{path}: {}", in_words(&error)))?;
         } else if self.path.is_file() {
             let message = "is a file: say of which --type its objects are; a package is a directory";
             return Err(format!("{path} {message}").into());
