@@ -83,7 +83,8 @@ fn a_directory_that_cannot_be_written_says_whose_right_is_missing() {
     for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
         let said = refusal(kind);
         assert!(
-            said.starts_with("/store cannot be written: ") && said.contains("give the user of this service"),
+            said.starts_with("/store or a file in it cannot be written: ")
+                && said.contains("give the user of this service"),
             "{said}"
         );
     }
