@@ -22,7 +22,7 @@ use crate::domain::document::integer;
 use crate::history::entry::{Action, Author, Changes, Draft, state_of};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
-use crate::store::collections::{HISTORY, LOGS};
+use crate::store::collections::{HISTORY, LOGS, OBJECTS};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Documents, Explanation, FindQuery, Page,
@@ -90,7 +90,7 @@ impl Recorder {
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let (unit, asked) = self.expanded(unit).await?;
         let author = author::current();
-        let mut kept = if self.is_crowded() { Kept::Names } else { Kept::Documents };
+        let mut kept = if self.is_crowded() && removes_only(&unit) { Kept::Names } else { Kept::Documents };
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
             let (entries, flight) = self.entries(&unit, &author, kept).await?;
@@ -269,8 +269,9 @@ impl Recorder {
     }
 }
 
+/// Whether it removes objects and does nothing else. Access lists of deleted types are read from their entries, so those stay whole.
 fn removes_only(unit: &Unit) -> bool {
-    unit.changes.iter().all(|change| matches!(change, Change::Delete { .. }))
+    unit.changes.iter().all(|change| matches!(change, Change::Delete { collection, .. } if *collection == OBJECTS))
 }
 
 fn decoded(collection: &str, document: &RawDocument) -> Result<Document, StoreError> {
