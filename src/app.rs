@@ -204,7 +204,7 @@ impl Application {
         let store = Measured::around(store, Arc::clone(&metrics));
         let (services, first_admin) = build_services(&settings, store, clock).await?;
         let (listener, monitor, wire) = listeners(&settings)?;
-        let address = format!("{}:{}", settings.server.host, settings.server.port);
+        let address = settings.server.address();
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = Arc::new(CorsPolicy::new(&settings.server.cors)?);
         let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
@@ -497,7 +497,7 @@ fn listeners(settings: &Settings) -> Result<(TcpListener, Option<TcpListener>, O
     let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
     let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
     let wire = settings.wire.address().map(|address| listen(address, "wire.address")).transpose()?;
-    let address = format!("{}:{}", settings.server.host, settings.server.port);
+    let address = settings.server.address();
     Ok((listen(&address, "server.port")?, monitor, wire))
 }
 

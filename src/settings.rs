@@ -381,9 +381,7 @@ impl Settings {
 
     /// Each address is listened on once.
     fn addresses(&self) -> Result<(), SettingsError> {
-        let host = &self.server.host;
-        let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
-        let mut taken = vec![("server.port", format!("{host}:{}", self.server.port))];
+        let mut taken = vec![("server.port", self.server.address())];
         for (key, address) in [("metrics.address", &self.metrics.address), ("wire.address", &self.wire.address)] {
             let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
             if address.is_empty() || port == Some(0) {
@@ -471,6 +469,11 @@ impl StoreSettings {
 }
 
 impl ServerSettings {
+    /// Where the service listens: host and port.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// The networks in `server.trusted_proxies`; an address is a network of one.
     ///
     /// # Errors

@@ -67,6 +67,13 @@ fn assert_found(output: &Output, verdict: &str, subject: &str, text: &str) {
     assert!(findings.iter().any(is_meant), "{verdict} {subject} {text} is not in {findings:#?}");
 }
 
+/// The one thing that is wrong.
+#[track_caller]
+fn assert_only_wrong(output: &Output, subject: &str, text: &str) {
+    assert_eq!(complaint(output), "inventory-service: one thing is wrong, see above");
+    assert_found(output, "WRONG", subject, text);
+}
+
 #[test]
 fn a_place_without_a_store_is_fine_and_stays_as_it_is() {
     let directory = TempDir::new().expect("a temporary directory");
@@ -109,16 +116,14 @@ fn a_port_that_is_taken_and_an_address_of_another_machine_are_told() {
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "note", "server.host", &format!("127.0.0.1:{port} is taken"));
     let output = check(directory.path(), &["--set", "metrics.address=192.0.2.1:0"], &[]);
-    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
-    assert_found(&output, "WRONG", "metrics.address", "the service cannot listen on 192.0.2.1:0");
+    assert_only_wrong(&output, "metrics.address", "the service cannot listen on 192.0.2.1:0");
 }
 
 #[test]
 fn settings_that_take_more_memory_than_there_is_are_wrong() {
     let directory = TempDir::new().expect("a temporary directory");
     let output = check(directory.path(), &["--set", "store.cache_mib=100000000"], &[]);
-    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
-    assert_found(&output, "WRONG", "memory", "lower store.cache_mib (100000000)");
+    assert_only_wrong(&output, "memory", "lower store.cache_mib (100000000)");
 }
 
 #[test]
@@ -126,8 +131,7 @@ fn a_directory_that_is_none_is_wrong() {
     let directory = TempDir::new().expect("a temporary directory");
     fs::write(directory.path().join("data"), "").expect("a file");
     let output = check(directory.path(), &[], &[]);
-    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
-    assert_found(&output, "WRONG", "directory", "data is not a directory");
+    assert_only_wrong(&output, "directory", "data is not a directory");
 }
 
 #[test]
@@ -164,8 +168,7 @@ async fn a_replica_set_passes_until_an_index_is_dropped() {
     let types = client.database(name).collection::<bson::Document>("framework.types");
     types.drop_index("name").await.expect("dropped");
     let output = check(directory.path(), &[], &variables);
-    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
-    assert_found(&output, "WRONG", "indexes", "missing: framework.types.name;");
+    assert_only_wrong(&output, "indexes", "missing: framework.types.name;");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

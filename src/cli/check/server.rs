@@ -9,7 +9,7 @@ use crate::store::inspection::Finding;
 
 /// Finds problems that would stop the start.
 pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, Box<dyn std::error::Error + Send + Sync>> {
-    let address = format!("{}:{}", settings.server.host, settings.server.port);
+    let address = settings.server.address();
     let others = [("metrics.address", &settings.metrics.address), ("wire.address", &settings.wire.address)];
     let others = others.map(|(key, address)| (key, address.clone()));
     let files = settings.server.tls.files()?;
