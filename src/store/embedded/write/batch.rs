@@ -5,7 +5,6 @@
 //! transaction are not disturbed. A unit with more notes than the bound gets a separate transaction, which is aborted
 //! as a whole. So memory does not grow with the number of rows.
 
-use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -91,7 +90,7 @@ pub(crate) struct Batch<'t> {
     /// Whether the current unit leaves fewer bytes of documents than there were.
     is_removal: bool,
     /// How many bytes such a unit adds; what it removes pays for them first.
-    owed: Cell<usize>,
+    owed: usize,
     /// Whether only a part of the gathered entries is in the tables: then notes cannot be written back.
     is_unsettled: bool,
 }
@@ -149,7 +148,7 @@ impl<'t> Batch<'t> {
             spent: Duration::ZERO,
             room,
             is_removal: false,
-            owed: Cell::new(0),
+            owed: 0,
             is_unsettled: false,
         }
     }
@@ -161,8 +160,8 @@ impl<'t> Batch<'t> {
     /// the unit. After [`Refusal::Batch`] it must be aborted.
     pub(crate) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
         self.spent = Duration::ZERO;
-        self.is_removal = is_removal(unit);
-        self.owed.set(if self.is_removal { bytes_added(unit) } else { 0 });
+        let added = added_by_removal(unit);
+        (self.is_removal, self.owed) = (added.is_some(), added.unwrap_or_default());
         let catalog = may_need_undo(unit).then(|| self.catalog.clone());
         match self.run(unit) {
             Ok(counts) => {
@@ -572,7 +571,7 @@ impl<'t> Batch<'t> {
 
     /// Reserves room for the pages that writing a row changes.
     fn ask_for_room(
-        &self,
+        &mut self,
         collection: u32,
         before: Option<&RawDocument>,
         after: Option<&RawDocument>,
@@ -589,9 +588,9 @@ impl<'t> Batch<'t> {
         }
         let use_ = match added.saturating_sub(removed) as u64 {
             _ if self.is_removal => {
-                let owed = self.owed.get();
-                self.owed.set(owed.saturating_sub(removed));
-                Use::Removing(removed.saturating_sub(owed) as u64)
+                let paid = removed.min(self.owed);
+                self.owed -= paid;
+                Use::Removing((removed - paid) as u64)
             }
             0 => Use::Changing,
             more => Use::Adding(more),
@@ -720,27 +719,21 @@ fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
 }
 
-/// Whether the unit removes documents, and adds fewer bytes than these have. Its entries of the history are such additions.
-fn is_removal(unit: &Unit) -> bool {
-    let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
-    let mut removed = None;
+/// How many bytes a unit adds that removes documents with at least as many. Its entries of the history are such additions.
+fn added_by_removal(unit: &Unit) -> Option<usize> {
+    if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
+        return None;
+    }
+    let (mut removed, mut added) = (None, 0);
     for change in &unit.changes {
         match change {
             Change::Delete { before, .. } => *removed.get_or_insert(0) += before.as_bytes().len(),
             Change::DeleteMany { .. } => drop(removed.get_or_insert(0)),
-            Change::Insert { .. } => {}
-            _ => return false,
+            Change::Insert { document, .. } => added += document.as_bytes().len(),
+            _ => return None,
         }
     }
-    removed.is_some_and(|removed| bytes_added(unit) <= removed) && !unit.conditions.iter().any(writes)
-}
-
-fn bytes_added(unit: &Unit) -> usize {
-    let added = |change: &Change| match change {
-        Change::Insert { document, .. } => document.as_bytes().len(),
-        _ => 0,
-    };
-    unit.changes.iter().map(added).sum()
+    removed.filter(|removed| added <= *removed).map(|_| added)
 }
 
 /// Whether part of the unit may have been applied when another part is refused.
