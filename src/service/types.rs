@@ -14,6 +14,7 @@ use super::resource::{self, Categories, Decision, Groups, Objects, Resource, Typ
 use super::services::Services;
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
+use crate::domain::object_type::ObjectType;
 use crate::domain::schema::{without, without_unknown};
 use crate::domain::type_input::{self, GROUPS};
 use crate::domain::{self, Violation};
@@ -157,6 +158,7 @@ pub async fn warnings(
     after: &RawDocument,
 ) -> Result<Vec<String>, ServiceError> {
     let before = before.map(resource::decode).transpose()?;
+    let absent_types = absent_types(services, after).await.unwrap_or_default();
     let after = resource::decode(after)?;
     let may_read = |object_type: &Document| {
         let acl = object_type.get_document("acl").map(Acl::from_document).unwrap_or_default();
@@ -172,8 +174,7 @@ pub async fn warnings(
     // A change that is made must not fail for its warning.
     let absent = absent_groups(services, &after).await.unwrap_or_default();
     warnings.extend(absent.iter().take(MOST_LOOKED_UP).map(|id| format!("{GROUPS}/{id}: group {id} does not exist")));
-    let absent = absent_types(services, &after).await.unwrap_or_default();
-    warnings.extend(absent.into_iter().take(MOST_LOOKED_UP));
+    warnings.extend(absent_types.into_iter().take(MOST_LOOKED_UP));
     Ok(warnings)
 }
 
@@ -191,19 +192,16 @@ async fn absent_groups(services: &Services, object_type: &Document) -> Result<Ve
 }
 
 /// Which types that references may lead to are not there, in words.
-async fn absent_types(services: &Services, object_type: &Document) -> Result<Vec<String>, ServiceError> {
+async fn absent_types(services: &Services, object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
+    let Ok(object_type) = ObjectType::from_document(object_type) else { return Ok(Vec::new()) };
+    if object_type.fields.iter().all(|field| field.ref_types.is_empty()) {
+        return Ok(Vec::new());
+    }
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let fields = object_type.get_array("fields").into_iter().flatten().filter_map(Bson::as_document);
-    let asked = fields.enumerate().flat_map(|(place, field)| {
-        let ids = field.get_array("ref_types").into_iter().flatten();
-        ids.filter_map(whole_number).map(move |id| (place, id))
-    });
+    let asked = object_type.fields.iter().enumerate();
+    let asked = asked.flat_map(|(place, field)| field.ref_types.iter().map(move |id| (place, *id)));
     let absent = asked.filter(|(_, id)| types.get(*id).is_none());
     Ok(absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist")).collect())
-}
-
-fn whole_number(value: &Bson) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
 fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
