@@ -70,10 +70,10 @@ impl VerifyCommand {
         if !verified.broken.is_empty() {
             return Err("the history was changed".into());
         }
-        if let Some(upto) = self.upto.filter(|upto| *upto > verified.last.max(verified.pruned)) {
-            let last = verified.last;
+        if let Some(upto) = self.upto.filter(|upto| *upto > verified.newest.max(verified.pruned)) {
+            let newest = verified.newest;
             let message = format!(
-                "the history ends at sequence {last}, before --upto {upto}: later entries are gone, or never were"
+                "the history ends at sequence {newest}, before --upto {upto}: later entries are gone, or never were"
             );
             return Err(message.into());
         }

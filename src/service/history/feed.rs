@@ -20,7 +20,7 @@ use super::channels::Channels;
 pub use super::channels::{Batch, Event, Kind, Position, Subscription};
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
-use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of};
+use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of, is_unknown};
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
 use crate::domain::acl::Acl;
@@ -452,7 +452,7 @@ impl Feed {
 /// Whether it is a deletion for whose document there was no room.
 fn is_bare_deletion(entry: &RawDocument) -> Result<bool, StoreError> {
     let is_deletion = text(entry, "action") == Some(Action::Delete.name());
-    Ok(is_deletion && changes_of(entry)?.get("unknown").ok().flatten().is_some())
+    Ok(is_deletion && is_unknown(changes_of(entry)?))
 }
 
 fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Option<RawDocumentBuf>, StoreError> {
@@ -462,7 +462,7 @@ fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Opti
         return Ok(Some(deleted.to_owned()));
     }
     // What another tool changed is not known; what is there now was there before.
-    if has("unknown").is_some() {
+    if is_unknown(changes) {
         return Ok(after.map(RawDocument::to_owned));
     }
     let Some(after) = after.filter(|_| has("created").is_none()) else { return Ok(None) };

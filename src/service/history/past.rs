@@ -167,7 +167,7 @@ pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -
     let mut state = now.map(Document::try_from).transpose().map_err(unreadable)?;
     for entry in entries {
         let changes = changes_of(entry)?;
-        if changes.get("unknown").ok().flatten().is_some() {
+        if is_unknown(changes) {
             // An entry has the type of its object too, which says who may hear of it.
             let newest = newest.or_else(|| Some((*entry).to_owned()));
             return Ok(Past { state: PastState::Unknown, newest, is_present: now.is_some() });
@@ -183,6 +183,11 @@ pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -
     }
     let state = state.map_or(PastState::Absent, |document| PastState::Document(raw(&document)));
     Ok(Past { state, newest, is_present: now.is_some() })
+}
+
+/// Whether nobody knows what was before the change.
+pub(super) fn is_unknown(changes: &RawDocument) -> bool {
+    changes.get("unknown").ok().flatten().is_some()
 }
 
 /// The `changes` of an entry.

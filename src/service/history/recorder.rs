@@ -90,15 +90,14 @@ impl Recorder {
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let (unit, asked) = self.expanded(unit).await?;
         let author = author::current();
-        let mut kept = if self.is_crowded() && removes_only(&unit) { Kept::Names } else { Kept::Documents };
+        let begun = if self.is_crowded() && removes_only(&unit) { Kept::Names } else { Kept::Documents };
+        let mut kept = begun;
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
             let (entries, flight) = self.entries(&unit, &author, kept).await?;
             recorded.changes.extend(entries);
             match self.committed(recorded, flight).await {
                 Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_only(&unit) => {
-                    log::warn!("no room: what is deleted in the next minute is not kept, and cannot be restored");
-                    *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
                     kept = Kept::Names;
                 }
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
@@ -107,10 +106,21 @@ impl Recorder {
                     }
                 }
                 Err(StoreError::Condition { index }) if index >= asked.conditions => return Err(StoreError::Stale),
-                outcome => return Ok(asked.counts(&outcome?)),
+                outcome => {
+                    let counts = outcome?;
+                    if kept != begun {
+                        self.note_crowded();
+                    }
+                    return Ok(asked.counts(&counts));
+                }
             }
         }
         Err(StoreError::Stale)
+    }
+
+    fn note_crowded(&self) {
+        log::warn!("no room: what is deleted in the next minute is not kept, and cannot be restored");
+        *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     fn is_crowded(&self) -> bool {

@@ -7,7 +7,7 @@ use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
 use super::heads::of_kind;
 use super::moments::as_of_read;
-use super::past::{Moment, changes_of};
+use super::past::{Moment, changes_of, is_unknown};
 use super::resources::unreadable;
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
@@ -165,7 +165,7 @@ async fn last_deletion(services: &Services, kind: &str, id: i64) -> Result<Optio
 /// What a deletion removed.
 fn removed(entry: &RawDocument, id: i64) -> Result<Document, ServiceError> {
     let changes = changes_of(entry)?;
-    if changes.get("unknown").map_err(unreadable)?.is_some() {
+    if is_unknown(changes) {
         let message = format!("{id} was deleted on a full disk: there was no room to keep what it was");
         return Err(ServiceError::refused(ErrorCode::HistoryUnknown, message));
     }

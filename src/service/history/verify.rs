@@ -23,6 +23,8 @@ pub struct Verified {
     pub resources: u64,
     /// The largest sequence that counts.
     pub last: i64,
+    /// The largest sequence of all.
+    pub newest: i64,
     /// The entries at which a chain is broken.
     pub broken: Vec<Broken>,
     /// How many more there are.
@@ -89,6 +91,7 @@ impl Verified {
             self.resources += 1;
         }
         self.entries += 1;
+        self.newest = self.newest.max(sequence);
         let head = Head::of(entry);
         let before = chain.last.map(|last| (last.number, last.hash));
         let follows = head.is_some_and(|head| {

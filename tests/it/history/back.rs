@@ -231,3 +231,21 @@ async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_s
     assert!(told["message"].as_str().is_some_and(|message| message.contains("was deleted on a full disk")), "{told}");
     app.get(&format!("{path}?at={then}")).await.error(410, "history_unknown");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_refused_on_a_full_disk_is_kept_when_it_is_deleted_later_and_types_always_are() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[]).await;
+    let empty = app.create_type("empty", &[("notes", "textarea")]).await;
+    let small = format!("/objects/{}", app.create_object(kind, &json!({})).await);
+    counter.fill_up();
+    app.delete(&small).await.error(503, "store_unavailable");
+    app.delete(&format!("/types/{empty}")).await.error(503, "store_unavailable");
+    counter.make_room();
+    assert_eq!(app.delete(&small).await.status, 200);
+    assert_eq!(app.delete(&format!("/types/{empty}")).await.status, 202);
+    let last = app.get("/logs/?sort=-sequence&limit=2").await;
+    assert_eq!(last.results("/action"), ["DELETE", "DELETE"], "{}", last.text);
+    assert!(last.results("/changes/deleted").iter().all(Value::is_object), "{}", last.text);
+}

@@ -68,6 +68,11 @@ impl Counter {
         self.0.is_full.store(true, Ordering::SeqCst);
     }
 
+    /// There is room again.
+    pub(crate) fn make_room(&self) {
+        self.0.is_full.store(false, Ordering::SeqCst);
+    }
+
     async fn prepared(&self, collection: &str) {
         // Taken out, so that its own questions do not do it again.
         let work = self.0.before_finds.lock().expect("a lock").take();
