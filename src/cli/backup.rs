@@ -65,7 +65,7 @@ impl BackupCommand {
             let file = self.file.display();
             return Err(format!("{file} is there already; say --force to put the new one in its place").into());
         }
-        if self.file.exists() && !maintenance::is_backup(&self.file) {
+        if self.file.exists() && !maintenance::may_be_replaced(&self.file) {
             let message = "is no backup and stays as it is; give the new one another name";
             return Err(format!("{} {message}", self.file.display()).into());
         }

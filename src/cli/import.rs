@@ -14,9 +14,8 @@ use crate::moving::package::{Manifest, PackagePart};
 use crate::progress;
 use crate::service::history::author;
 use crate::service::history::recorder::Recorder;
-use crate::settings::{Settings, StoreUri};
+use crate::settings::Settings;
 use crate::store::Store;
-use crate::store::embedded::{OpenError, has_store};
 
 use super::input::{in_words, opened};
 use super::output::{note, say};
@@ -43,9 +42,15 @@ pub struct ImportCommand {
 
 impl ImportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
-        self.look(&settings)?;
+        self.look()?;
         if let Some(type_name) = &self.table.type_name {
-            let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
+            let store = if self.dry_run {
+                app::open_to_read(&settings).await?
+            } else {
+                // A new store has no types, and none is made.
+                drop(app::open_aside(&settings.store).await?);
+                bare_store(&settings).await?
+            };
             let services = services_alone(&settings, store).await?;
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
@@ -80,16 +85,10 @@ impl ImportCommand {
     }
 
     /// Looks at the path before a store is made for what is there.
-    fn look(&self, settings: &Settings) -> Outcome {
+    fn look(&self) -> Outcome {
         let path = self.path.display();
         if self.table.type_name.is_some() {
             opened(&self.path).map_err(|error| format!("{path}: {}", in_words(&error)))?;
-            if let StoreUri::Embedded(directory) = settings.store.location()?
-                && !has_store(&directory)?
-            {
-                // A new one has no types.
-                return Err(OpenError::NoStore(directory).into());
-            }
         } else if self.path.is_file() {
             let message = "is a file: say of which --type its objects are; a package is a directory";
             return Err(format!("{path} {message}").into());

@@ -82,7 +82,7 @@ pub use self::upkeep::space::Compacted;
 /// Work on a store that no process has open.
 pub mod maintenance {
     pub use super::file::names::FILE as FILE_NAME;
-    pub use super::upkeep::backup::{RestoreError, backup, is_backup, restore};
+    pub use super::upkeep::backup::{RestoreError, backup, may_be_replaced, restore};
     pub use super::upkeep::repair::{RepairError, Repaired, check, compact, repair};
 }
 

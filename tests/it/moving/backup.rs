@@ -122,6 +122,8 @@ fn what_is_there_gives_way_only_by_force() {
     assert!(refused.contains("one is there already; say --force"), "{refused}");
     fs::write(directory.path().join("text"), "words").expect("a file");
     std::os::unix::fs::symlink("one", directory.path().join("link")).expect("a link");
+    fs::write(directory.path().join("empty"), "").expect("a file");
+    succeeds(&run(directory.path(), &["backup", "empty", "--force"]));
     for other in ["text", "link"] {
         let refused = complaint(&run(directory.path(), &["backup", other, "--force"]));
         assert!(refused.contains("is no backup and stays as it is"), "{other}: {refused}");

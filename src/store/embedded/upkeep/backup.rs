@@ -143,13 +143,12 @@ pub fn restore(
     }
 }
 
-/// Whether a file is one that a backup has written: a file of the storage engine, and no link to one.
-pub fn is_backup(path: &Path) -> bool {
-    let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+/// Whether a new backup may take the place of this file: of an earlier one or an empty file, and no link to one.
+pub fn may_be_replaced(path: &Path) -> bool {
+    let Ok(found) = path.symlink_metadata() else { return false };
     let mut beginning = [0; OF_THE_ENGINE.len()];
-    is_file
-        && File::open(path).and_then(|mut file| file.read_exact(&mut beginning)).is_ok()
-        && beginning == *OF_THE_ENGINE
+    let begins_rightly = |mut file: File| file.read_exact(&mut beginning).is_ok() && beginning == *OF_THE_ENGINE;
+    found.is_file() && (found.len() == 0 || File::open(path).is_ok_and(begins_rightly))
 }
 
 fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
