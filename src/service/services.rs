@@ -10,6 +10,7 @@ use super::companions::Companions;
 use super::directory::Directory;
 use super::error::ServiceError;
 use super::history::as_of::{AccessLists, AsOf, Known};
+use super::history::entries::deleted_types;
 use super::history::feed::Feed;
 use super::history::past::Moment;
 use super::identities::Identities;
@@ -61,7 +62,8 @@ impl Services {
         if is_today && !is_known {
             self.feed.note_types_since(at, revision);
         }
-        let types = if is_today { TypeCatalog::of(present) } else { self.types.beside() };
+        let types =
+            if is_today { TypeCatalog::of(present) } else { TypeCatalog::before(present, deleted_types(self).await?) };
         Ok(Self {
             store,
             feed: Arc::clone(&self.feed),

@@ -17,7 +17,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::kinds::{Objects, Resource};
-use crate::domain::acl::Permission;
+use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
 use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::{ObjectType, ObjectTypeError};
@@ -31,16 +31,30 @@ pub struct TypeCatalog {
     current: ArcSwapOption<Types>,
     /// The types of a moment at which they were those of today.
     fixed: Option<Arc<Types>>,
-    /// Types of another moment: those with the same bytes are not compiled again.
-    other: Option<Arc<Types>>,
+    /// The types of the present, for the catalog of an earlier moment.
+    present: Option<Present>,
     refreshing: Mutex<()>,
     lookups: Tally,
 }
+
+/// What the catalog of an earlier moment takes from the present.
+struct Present {
+    /// Types with the same bytes are not compiled again.
+    types: Arc<Types>,
+    /// Types that were deleted, with their last access lists.
+    deleted: DeletedTypes,
+}
+
+/// Types that were deleted, with their last access lists, as far as these are known.
+pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 
 /// All types at one moment.
 pub struct Types {
     revision: u64,
     by_id: BTreeMap<i64, Arc<TypeEntry>>,
+    /// Types of the present that are missing at this moment, with their access lists. These hide objects of that moment too:
+    /// another tool may have changed the type since, and then nobody knows what it was.
+    missing: Vec<(i64, Option<Acl>)>,
     /// The ids of the types that have a field, by its name; made when it is first asked for.
     with_field: OnceLock<HashMap<String, Vec<i64>>>,
 }
@@ -56,10 +70,10 @@ pub struct TypeEntry {
 }
 
 impl TypeCatalog {
-    /// A catalog for another moment of the same store.
+    /// A catalog for an earlier moment of the same store. `types` and `deleted` are those of the present.
     #[must_use]
-    pub fn beside(&self) -> Self {
-        Self { other: self.current.load_full(), ..Self::default() }
+    pub(super) fn before(types: Arc<Types>, deleted: DeletedTypes) -> Self {
+        Self { present: Some(Present { types, deleted }), ..Self::default() }
     }
 
     /// A catalog of these types alone.
@@ -86,7 +100,8 @@ impl TypeCatalog {
         let revision = store.revision(collections::TYPES);
         let query = FindQuery::new(Filter::all(), max_time).sorted(Sort::by("public_id", false));
         let found = store.find(collections::TYPES, &query).await?;
-        let before = self.current.load_full().or_else(|| self.other.clone());
+        let before =
+            self.current.load_full().or_else(|| self.present.as_ref().map(|present| Arc::clone(&present.types)));
         let mut by_id = BTreeMap::new();
         for document in found.iter() {
             match reuse(before.as_deref(), document).map_or_else(|| compile(document), Ok) {
@@ -94,7 +109,8 @@ impl TypeCatalog {
                 Err(reason) => log::warn!("a stored type is passed over: {reason}"),
             }
         }
-        let types = Arc::new(Types { revision, by_id, with_field: OnceLock::new() });
+        let missing = self.present.as_ref().map_or_else(Vec::new, |present| present.missing_from(&by_id));
+        let types = Arc::new(Types { revision, by_id, missing, with_field: OnceLock::new() });
         self.current.store(Some(Arc::clone(&types)));
         Ok(types)
     }
@@ -109,6 +125,15 @@ impl TypeCatalog {
             return Some(Arc::clone(types));
         }
         self.current.load_full().filter(|types| types.revision == store.revision(collections::TYPES))
+    }
+}
+
+impl Present {
+    fn missing_from(&self, there: &BTreeMap<i64, Arc<TypeEntry>>) -> Vec<(i64, Option<Acl>)> {
+        let present = self.types.iter().map(|entry| (entry.object_type.public_id, Some(entry.object_type.acl.clone())));
+        let deleted = self.deleted.iter().filter(|(id, _)| self.types.get(**id).is_none());
+        let all = present.chain(deleted.map(|(id, acl)| (*id, acl.clone())));
+        all.filter(|(id, _)| !there.contains_key(id)).collect()
     }
 }
 
@@ -162,11 +187,10 @@ impl Types {
 
     /// As [`Types::visible_to`], for any permission.
     pub fn allowed_to(&self, caller: &Caller, permission: Permission) -> Option<Filter> {
-        let mut denied: Vec<i64> = self
-            .iter()
-            .filter(|entry| !entry.object_type.acl.allows(caller.group_id, permission))
-            .map(|entry| entry.object_type.public_id)
-            .collect();
+        let there = self.iter().map(|entry| (entry.object_type.public_id, Some(&entry.object_type.acl)));
+        let all = there.chain(self.missing.iter().map(|(id, acl)| (*id, acl.as_ref())));
+        let is_denied = |acl: Option<&Acl>| !acl.is_some_and(|acl| acl.allows(caller.group_id, permission));
+        let mut denied: Vec<i64> = all.filter(|(_, acl)| is_denied(*acl)).map(|(id, _)| id).collect();
         denied.sort_unstable();
         let denied: Vec<Bson> = denied.into_iter().map(Bson::Int64).collect();
         (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))

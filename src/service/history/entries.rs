@@ -9,7 +9,6 @@ use bson::{Bson, Document};
 use futures::TryStreamExt;
 use futures::future::ready;
 
-use super::feed::DeletedTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
 use super::past::changes_of;
@@ -26,7 +25,7 @@ use crate::service::error_code::ErrorCode;
 use crate::service::list_query::ListQuery;
 use crate::service::resource::{self, Listed, Objects, Resource};
 use crate::service::services::Services;
-use crate::service::type_catalog::Types;
+use crate::service::type_catalog::{DeletedTypes, Types};
 use crate::store::collections::{LOGS, TYPES};
 use crate::store::{Documents, FindQuery, StoreError};
 
@@ -170,7 +169,7 @@ fn allows(acl: &Acl, caller: &Caller) -> bool {
 }
 
 /// The deleted types. They are read again when types have changed.
-async fn deleted_types(services: &Services) -> Result<DeletedTypes, ServiceError> {
+pub(in crate::service) async fn deleted_types(services: &Services) -> Result<DeletedTypes, ServiceError> {
     let revision = services.store.revision(TYPES);
     if let Some(known) = services.feed.deleted_types(revision) {
         return Ok(known);

@@ -23,11 +23,11 @@ use super::kept::{has_sequence, kept, last};
 use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of, is_unknown};
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
-use crate::domain::acl::Acl;
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, state_of};
 use crate::history::patch::apply;
 use crate::query::{Filter, Sort};
+use crate::service::type_catalog::DeletedTypes;
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -44,9 +44,6 @@ const LONGEST_BREATH: Duration = Duration::from_millis(40);
 const MOST_STREAMS: usize = 4096;
 /// How many entries are read at a time.
 pub(super) const BATCH: u64 = 500;
-
-/// The deleted types with their last access lists, none where it cannot be read.
-pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 
 /// Since when changes are kept: the time and the sequence; nothing before the history has begun.
 type Kept = Option<(DateTime, i64)>;

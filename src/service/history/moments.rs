@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::DateTime;
 
 use super::as_of::{AccessLists, Known};
+use super::entries::visible;
 use super::kept::last;
 use super::past::{Moment, Past, PastState, changed_since};
 use crate::service::directory::Caller;
@@ -12,6 +13,7 @@ use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
+use crate::service::type_catalog::lets_through;
 
 /// Reads a moment: a sequence, or a time of RFC 3339. `name` is the parameter that has it.
 ///
@@ -86,7 +88,8 @@ async fn refuse_unless_hidden<R: Resource>(
 ) -> Result<(), ServiceError> {
     if R::COLLECTION == Objects::COLLECTION {
         let types = services.types.current(&*services.store, services.max_time).await?;
-        if !newest.as_ref().is_some_and(|newest| types.shows(caller, newest)) {
+        let visible = visible(services, caller, &types).await?;
+        if !newest.as_ref().is_some_and(|newest| lets_through(visible.as_ref(), newest)) {
             return Ok(());
         }
     }

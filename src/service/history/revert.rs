@@ -5,6 +5,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
+use super::entries::visible;
 use super::heads::of_kind;
 use super::moments::as_of_read;
 use super::past::{Moment, changes_of, is_unknown};
@@ -20,6 +21,7 @@ use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::shown::Shown;
+use crate::service::type_catalog::lets_through;
 use crate::service::types::{Changed, restored_type, update_type};
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
@@ -115,7 +117,8 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
         });
     }
     // The entry of an object has its type too.
-    let entry = last_deletion(services, "objects", id).await?.filter(|entry| types.shows(caller, entry));
+    let visible = visible(services, caller, &types).await?;
+    let entry = last_deletion(services, "objects", id).await?.filter(|entry| lets_through(visible.as_ref(), entry));
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
     let deleted = removed(&entry, id)?;
     as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
