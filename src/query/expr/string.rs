@@ -49,7 +49,9 @@ fn coerced(value: Option<&Bson>) -> Result<String, EvalError> {
         Some(Bson::Int32(number)) => number.to_string(),
         Some(Bson::Int64(number)) => number.to_string(),
         // Here, unlike in conversions, as C writes it.
-        Some(Bson::Double(number)) if number.is_nan() => "nan".to_owned(),
+        Some(Bson::Double(number)) if number.is_nan() => {
+            if number.is_sign_negative() { "-nan" } else { "nan" }.to_owned()
+        }
         Some(Bson::Double(number)) if number.is_infinite() => general(*number).replace("Infinity", "inf"),
         Some(Bson::Double(number)) => general(*number),
         Some(Bson::Decimal128(number)) => number.to_string(),
