@@ -167,11 +167,15 @@ impl Filter {
         }
     }
 
-    /// All hold, as parts of one `$and`. None of them has a guard.
+    /// All hold, as parts of one `$and`. None of them has a guard. The parts of an `$and` become parts of the joined one, as
+    /// MongoDB joins neighbouring `$match` stages; this decides in which order they are evaluated.
     pub(super) fn all_of(filters: Vec<Self>) -> Self {
         let (mut parts, mut documents, mut server, mut names_no_element) = (Vec::new(), Vec::new(), None, None);
         for filter in filters.iter().filter(|filter| !filter.document().is_empty()) {
-            parts.push(filter.tree().clone());
+            match filter.tree() {
+                Node::And(own) => parts.extend(own.iter().cloned()),
+                alone => parts.push(alone.clone()),
+            }
             documents.push(filter.document().clone());
             server = server.or(filter.inner.server);
             names_no_element = names_no_element.or(filter.inner.names_no_element);
@@ -181,7 +185,10 @@ impl Filter {
             1 => documents.remove(0),
             _ => doc! { "$and": documents },
         };
-        let tree = if parts.len() == 1 { parts.remove(0) } else { Node::all_of(parts) };
+        let tree = match &filters[..] {
+            [alone] => alone.tree().clone(),
+            _ => Node::all_of(parts),
+        };
         Self::made(Inner { server, names_no_element, ..Inner::of(document, tree) })
     }
 

@@ -79,9 +79,6 @@ fn end(arguments: &Arguments<'_>, pick: fn(&[Bson]) -> Option<&Bson>) -> Outcome
     }
 }
 
-/// 2 to the power of 63: one more than the largest number of 64 bits.
-const TWO_63: f64 = 9_223_372_036_854_775_808.0;
-
 /// `{n: number, input: array}`: the chosen part of the array, at most `n` elements.
 fn some(arguments: &Arguments<'_>, pick: fn(Vec<Bson>, usize) -> Vec<Bson>) -> Outcome {
     let count = arguments.value(0)?;
@@ -89,7 +86,7 @@ fn some(arguments: &Arguments<'_>, pick: fn(Vec<Bson>, usize) -> Vec<Bson>) -> O
         let found = shown(count.as_ref());
         return failure(5_787_902, format!("value for 'n' must be of integral type, but found {found}"));
     };
-    if number.is_wide_double() || matches!(number, Number::Double(number) if number >= TWO_63) {
+    if number.is_wide_double() {
         return failure(31109, "can't coerce out of range value to long");
     }
     let whole = number.to_i64_saturating();

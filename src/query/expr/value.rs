@@ -157,9 +157,10 @@ impl Number {
         }
     }
 
-    /// Whether it is a double that no 64-bit integer comes near.
+    /// Whether it is a double beyond the integers of 64 bits.
     pub(super) fn is_wide_double(self) -> bool {
-        matches!(self, Self::Double(number) if !(-9.3e18..9.3e18).contains(&number))
+        const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+        matches!(self, Self::Double(number) if !(-TWO_63..TWO_63).contains(&number))
     }
 
     /// Whether it is no number at all.

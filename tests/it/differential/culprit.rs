@@ -4,6 +4,7 @@ use bson::{Bson, Document, bson};
 
 use super::bench::{Asked, Bench, Refusal};
 use super::generator::Question;
+use super::verdict::is_same_found;
 
 /// Whether the store that fails begins to fail at a `$match` that asks an expression beside other conditions, and is not the
 /// first stage: the order of its conditions decides.
@@ -48,6 +49,41 @@ fn is_expression_beside_others(filter: &Document) -> bool {
     }
     let (expressions, all) = count(&filter.clone().into());
     expressions > 0 && all > 1
+}
+
+/// Whether one of these functions gives other values on the documents, asked by itself. What a question makes of them may
+/// differ in more than digits: conditions hold or not, groups come in another order.
+pub(super) async fn differs_by_itself(bench: &Bench, question: &Question, functions: &[&str]) -> bool {
+    let stages = question.pipeline.clone().map(Bson::from);
+    let filter = Bson::from(question.filter.clone());
+    let mut calls = Vec::new();
+    [Some(&filter), stages.as_ref()].into_iter().flatten().for_each(|part| add_calls(part, functions, &mut calls));
+    for call in calls {
+        let stage = bson!({ "$project": { "value": call } });
+        let asked = Question { pipeline: Some(vec![stage]), ..question.clone() };
+        let answers = bench.ask(&asked).await;
+        if let (Ok(mongo), Ok(plain)) = (&answers.mongo, &answers.plain)
+            && !is_same_found(mongo, plain)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn add_calls(value: &Bson, functions: &[&str], calls: &mut Vec<Bson>) {
+    match value {
+        Bson::Document(document) => {
+            for (name, operand) in document {
+                if functions.contains(&name.as_str()) {
+                    calls.push(bson!({ name: operand.clone() }));
+                }
+                add_calls(operand, functions, calls);
+            }
+        }
+        Bson::Array(items) => items.iter().for_each(|item| add_calls(item, functions, calls)),
+        _ => {}
+    }
 }
 
 /// All pipelines in the stages, those in them included.

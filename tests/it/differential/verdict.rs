@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::bench::{Answer, Answers, Asked, Bench, Found, Refusal};
 use super::case::Case;
-use super::culprit::{fails_in_match, inner_pipelines, is_refused_with_a_document, looks_up_by_id};
+use super::culprit::{differs_by_itself, fails_in_match, inner_pipelines, is_refused_with_a_document, looks_up_by_id};
 use super::generator::Question;
 
 /// What the answers come to.
@@ -195,7 +195,11 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if let Some(known) = known_of_pipeline(bench, question, mongo, plain).await {
         return Some(known);
     }
-    if mongo.is_ok() != plain.is_ok() && has_schema_beside_expression(&question.filter) {
+    let stages = question.pipeline.as_deref().unwrap_or_default();
+    let mut conditions = stages.iter().filter_map(|stage| stage.as_document()?.get_document("$match").ok());
+    if mongo.is_ok() != plain.is_ok()
+        && (has_schema_beside_expression(&question.filter) || conditions.any(has_schema_beside_expression))
+    {
         return Some(Known::FailureBesideSchema);
     }
     if question.sort.is_some()
@@ -208,14 +212,17 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     let stages = question.pipeline.clone().map(|stages| doc! { "pipeline": stages });
     let parts = [Some(&question.filter), question.projection.as_ref(), stages.as_ref()];
     let transcendental = parts.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
-    match (mongo, plain) {
-        (Ok(mongo), Ok(plain)) if transcendental => {
-            // What is left of a division by a number is as far off as that number was, often.
-            let divides = parts.into_iter().flatten().any(|part| names(part, &["$mod"]));
-            is_near_found(mongo, plain, if divides { u128::MAX } else { OFF_BY }).then_some(Known::LastDigits)
+    if let (Ok(mongo), Ok(plain)) = (mongo, plain)
+        && transcendental
+    {
+        // What is left of a division by a number is as far off as that number was, often.
+        let divides = parts.into_iter().flatten().any(|part| names(part, &["$mod"]));
+        if is_near_found(mongo, plain, if divides { u128::MAX } else { OFF_BY }) {
+            return Some(Known::LastDigits);
         }
-        _ => None,
     }
+    let is_of_digits = transcendental && differs_by_itself(bench, question, &TRANSCENDENTAL).await;
+    is_of_digits.then_some(Known::LastDigits)
 }
 
 async fn known_of_pipeline(bench: &Bench, question: &Question, mongo: &Answer, plain: &Answer) -> Option<Known> {
