@@ -10,8 +10,8 @@ use super::companions::Companions;
 use super::directory::Directory;
 use super::error::ServiceError;
 use super::history::as_of::{AccessLists, AsOf, Known};
-use super::history::entries::deleted_types;
 use super::history::feed::Feed;
+use super::history::former::FormerTypes;
 use super::history::past::Moment;
 use super::identities::Identities;
 use super::type_catalog::TypeCatalog;
@@ -62,8 +62,11 @@ impl Services {
         if is_today && !is_known {
             self.feed.note_types_since(at, revision);
         }
-        let types =
-            if is_today { TypeCatalog::of(present) } else { TypeCatalog::before(present, deleted_types(self).await?) };
+        let types = if is_today {
+            TypeCatalog::of(present)
+        } else {
+            TypeCatalog::before(present, FormerTypes::of(self).await?)
+        };
         Ok(Self {
             store,
             feed: Arc::clone(&self.feed),

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::history::former::FormerTypes;
 use super::kinds::{Objects, Resource};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
@@ -41,19 +42,16 @@ pub struct TypeCatalog {
 struct Present {
     /// Types with the same bytes are not compiled again.
     types: Arc<Types>,
-    /// Types that were deleted, with their last access lists.
-    deleted: DeletedTypes,
+    /// Types that were deleted.
+    former: Arc<FormerTypes>,
 }
-
-/// Types that were deleted, with their last access lists, as far as these are known.
-pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 
 /// All types at one moment.
 pub struct Types {
     revision: u64,
     by_id: BTreeMap<i64, Arc<TypeEntry>>,
-    /// Types of the present that are missing at this moment, with their access lists. These hide objects of that moment too:
-    /// another tool may have changed the type since, and then nobody knows what it was.
+    /// Present and former types that are missing at this moment, with their access lists. These hide objects of that moment
+    /// too: another tool may have changed the type since, and then nobody knows what it was.
     missing: Vec<(i64, Option<Acl>)>,
     /// The ids of the types that have a field, by its name; made when it is first asked for.
     with_field: OnceLock<HashMap<String, Vec<i64>>>,
@@ -70,10 +68,10 @@ pub struct TypeEntry {
 }
 
 impl TypeCatalog {
-    /// A catalog for an earlier moment of the same store. `types` and `deleted` are those of the present.
+    /// A catalog for an earlier moment of the same store. `types` and `former` are those of the present.
     #[must_use]
-    pub(super) fn before(types: Arc<Types>, deleted: DeletedTypes) -> Self {
-        Self { present: Some(Present { types, deleted }), ..Self::default() }
+    pub(super) fn before(types: Arc<Types>, former: Arc<FormerTypes>) -> Self {
+        Self { present: Some(Present { types, former }), ..Self::default() }
     }
 
     /// A catalog of these types alone.
@@ -130,10 +128,9 @@ impl TypeCatalog {
 
 impl Present {
     fn missing_from(&self, there: &BTreeMap<i64, Arc<TypeEntry>>) -> Vec<(i64, Option<Acl>)> {
-        let present = self.types.iter().map(|entry| (entry.object_type.public_id, Some(entry.object_type.acl.clone())));
-        let deleted = self.deleted.iter().filter(|(id, _)| self.types.get(**id).is_none());
-        let all = present.chain(deleted.map(|(id, acl)| (*id, acl.clone())));
-        all.filter(|(id, _)| !there.contains_key(id)).collect()
+        let present = self.types.iter().map(|entry| (entry.object_type.public_id, Some(&entry.object_type.acl)));
+        let all = present.chain(self.former.access_lists());
+        all.filter(|(id, _)| !there.contains_key(id)).map(|(id, acl)| (id, acl.cloned())).collect()
     }
 }
 
@@ -192,6 +189,7 @@ impl Types {
         let is_denied = |acl: Option<&Acl>| !acl.is_some_and(|acl| acl.allows(caller.group_id, permission));
         let mut denied: Vec<i64> = all.filter(|(_, acl)| is_denied(*acl)).map(|(id, _)| id).collect();
         denied.sort_unstable();
+        denied.dedup();
         let denied: Vec<Bson> = denied.into_iter().map(Bson::Int64).collect();
         (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))
     }

@@ -223,6 +223,11 @@ impl ObjectType {
         self.fields.iter().filter(move |field| self.targets(field).any(|target| target == type_id))
     }
 
+    /// The names of the fields whose values may show to everybody who sees the object.
+    pub fn plain_fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter(|field| !field.is_password()).map(|field| field.name.as_str())
+    }
+
     /// Ids of the types that the field may refer to: none for a field that does not refer.
     pub fn targets(&self, field: &Field) -> impl Iterator<Item = i64> {
         let section_target = match field.role {

@@ -1,6 +1,7 @@
 //! Documents: merging, single members by name, lists of members; and the sizes of values.
 
 use bson::raw::RawDocumentBuf;
+use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
 use super::call::{Arguments, Folding, Operator, Shape};
@@ -229,6 +230,8 @@ fn size(bytes: usize) -> Outcome {
 
 fn binary_size(arguments: &Arguments<'_>) -> Outcome {
     match arguments.value(0)? {
+        // The old subtype has its length once more in front of its bytes, and MongoDB counts that.
+        Some(Bson::Binary(binary)) if binary.subtype == BinarySubtype::BinaryOld => size(binary.bytes.len() + 4),
         Some(Bson::Binary(binary)) => size(binary.bytes.len()),
         Some(Bson::String(text)) => size(text.len()),
         value if is_nullish(value.as_ref()) => null(),

@@ -204,16 +204,13 @@ impl Wanted {
     fn found(&self, budget: &Budget) -> Result<Different, StoreError> {
         let (mut then, mut now) = (Vec::new(), Some(0));
         for past in self.changed.values() {
-            if let Some(present) = past.newest.as_deref().filter(|_| past.is_present) {
+            if let Some(present) = &past.present {
                 let matches = self.filter.matches_within(present, budget).ok();
                 now = now.zip(matches).map(|(now, matches)| now + u64::from(matches));
             }
             let PastState::Document(document) = &past.state else { continue };
-            let document = if self.access_of_today {
-                with_access_list(document, past.newest.as_deref())?
-            } else {
-                document.clone()
-            };
+            let document =
+                if self.access_of_today { with_access_list(document, past.last.as_deref())? } else { document.clone() };
             if self.filter.matches_within(&document, budget)? {
                 then.push(Old { key: self.sort.key_of(&document)?, document });
             }
@@ -297,10 +294,10 @@ fn ids_of(filter: &Document) -> Option<Vec<i64>> {
 }
 
 /// The type with the access list that it has today, or had last.
-fn with_access_list(document: &RawDocument, newest: Option<&RawDocument>) -> Result<RawDocumentBuf, StoreError> {
+fn with_access_list(document: &RawDocument, last: Option<&RawDocument>) -> Result<RawDocumentBuf, StoreError> {
     let mut document = Document::try_from(document).map_err(unreadable)?;
-    let newest = newest.map(Document::try_from).transpose().map_err(unreadable)?;
-    match newest.as_ref().and_then(|newest| newest.get("acl")) {
+    let last = last.map(Document::try_from).transpose().map_err(unreadable)?;
+    match last.as_ref().and_then(|last| last.get("acl")) {
         Some(acl) => drop(document.insert("acl", acl.clone())),
         None => drop(document.remove("acl")),
     }

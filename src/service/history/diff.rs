@@ -1,10 +1,13 @@
 //! What differs between two moments of an object.
 
-use bson::raw::RawDocumentBuf;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, doc};
 
 use super::as_of::AccessLists;
-use super::entries::{concealed, plain_fields};
+use super::entries::{HIDDEN, concealed};
 use super::past::Moment;
 use crate::domain::document::{integer, raw};
 use crate::domain::object_input::read_fields;
@@ -14,6 +17,7 @@ use crate::service::error_code::ErrorCode;
 use crate::service::objects::get_object;
 use crate::service::resource;
 use crate::service::services::Services;
+use crate::service::type_catalog::Types;
 
 /// What differs.
 pub struct ObjectDiff {
@@ -55,7 +59,7 @@ pub async fn diff_object(
         None => None,
     };
     let later = later.as_ref().unwrap_or(services);
-    let present = services.types.current(&*services.store, services.max_time).await?;
+    let present = types_of(services).await?;
     let state = async |services: &Services| match get_object(services, caller, id).await {
         Ok(object) => Ok(Some(object)),
         Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound | ErrorCode::AclDenied, .. }) => Ok(None),
@@ -65,9 +69,10 @@ pub async fn diff_object(
     let Some(type_id) = after.as_ref().or(before.as_ref()).and_then(|object| integer(object, "type_id")) else {
         return Err(present.absent(caller, id));
     };
-    let labels = later.types.current(&*later.store, services.max_time).await?;
-    let labels = labels.get(type_id).cloned();
-    let plain = plain_fields(&present, type_id);
+    let (types_then, types) = (types_of(&earlier).await?, types_of(later).await?);
+    let labels = types.get(type_id).cloned();
+    let old_plain = plain_fields((&present, &types_then), before.as_deref());
+    let new_plain = plain_fields((&present, &types), after.as_deref());
     let fields_of = |object: &Option<RawDocumentBuf>| {
         let object = object.as_deref().map(resource::decode).transpose()?;
         Ok::<_, ServiceError>(object.map(|object| read_fields(object.get("fields"))).unwrap_or_default())
@@ -76,8 +81,8 @@ pub async fn diff_object(
     let mut names: Vec<&str> = new.iter().map(|field| field.name.as_str()).collect();
     names
         .extend(old.iter().map(|field| field.name.as_str()).filter(|name| new.iter().all(|field| field.name != *name)));
-    let shown = |name: &str, value: Option<&Bson>| {
-        let value = value.map(|value| if plain.contains(name) { value.clone() } else { super::entries::HIDDEN.into() });
+    let shown = |name: &str, value: Option<&Bson>, plain: &HashSet<&str>| {
+        let value = value.map(|value| if plain.contains(name) { value.clone() } else { HIDDEN.into() });
         value.map(|value| raw(&doc! { "value": value }))
     };
     let mut fields = Vec::new();
@@ -93,10 +98,24 @@ pub async fn diff_object(
         fields.push(FieldChange {
             name: name.to_owned(),
             label: label.map_or_else(|| name.to_owned(), |field| field.label.clone()),
-            from: shown(name, from.as_ref()),
-            to: shown(name, to.as_ref()),
+            from: shown(name, from.as_ref(), &old_plain),
+            to: shown(name, to.as_ref(), &new_plain),
         });
     }
-    let conceal = |object: Option<RawDocumentBuf>| object.map(|object| concealed(&object, &plain)).transpose();
-    Ok(ObjectDiff { before: conceal(before)?, after: conceal(after)?, fields })
+    let conceal = |object: Option<RawDocumentBuf>, plain: &HashSet<&str>| {
+        object.map(|object| concealed(&object, plain)).transpose()
+    };
+    Ok(ObjectDiff { before: conceal(before, &old_plain)?, after: conceal(after, &new_plain)?, fields })
+}
+
+async fn types_of(services: &Services) -> Result<Arc<Types>, ServiceError> {
+    services.types.current(&*services.store, services.max_time).await
+}
+
+/// The fields of the object whose values may show: those that its type had then and has today, but passwords.
+fn plain_fields<'t>((today, then): (&'t Types, &Types), object: Option<&RawDocument>) -> HashSet<&'t str> {
+    let type_id = object.and_then(|object| integer(object, "type_id")).unwrap_or_default();
+    let (Some(today), Some(then)) = (today.get(type_id), then.get(type_id)) else { return HashSet::new() };
+    let then: HashSet<&str> = then.object_type.plain_fields().collect();
+    today.object_type.plain_fields().filter(|name| then.contains(name)).collect()
 }

@@ -1,7 +1,7 @@
 //! Reading entries: which of them a caller may see, and what of them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -9,24 +9,22 @@ use bson::{Bson, Document};
 use futures::TryStreamExt;
 use futures::future::ready;
 
+use super::former::FormerTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
-use super::past::changes_of;
 use super::resources::{resource_of, unreadable};
-use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, raw, text};
-use crate::domain::object_type::ObjectType;
 use crate::history::entry::Action;
 use crate::pointer::unescaped;
-use crate::query::{Filter, Sort};
+use crate::query::Filter;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::list_query::ListQuery;
 use crate::service::resource::{self, Listed, Objects, Resource};
 use crate::service::services::Services;
-use crate::service::type_catalog::{DeletedTypes, Types};
-use crate::store::collections::{LOGS, TYPES};
+use crate::service::type_catalog::Types;
+use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// What stands for the value of a password field.
@@ -77,7 +75,8 @@ pub async fn history_of<R: Resource>(
     let types = services.types.current(&*services.store, services.max_time).await?;
     let is_object = R::COLLECTION == Objects::COLLECTION;
     let own = of_kind(resource_of(R::COLLECTION).unwrap_or_default()).and(Filter::equals("public_id", public_id));
-    let visible = visible(services, caller, &types).await?;
+    let former = FormerTypes::of(services).await?;
+    let visible = former.visible(caller, &types);
     let seen = visible.clone().map_or_else(|| own.clone(), |visible| own.clone().and(visible));
     let found = resource::find::<R>(services, public_id).await?;
     let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
@@ -90,7 +89,7 @@ pub async fn history_of<R: Resource>(
         });
     }
     query.filter = own.and(query.filter);
-    list(services, &types, visible, query).await
+    list(services, (types, former), visible, query).await
 }
 
 /// All entries that the caller may see.
@@ -99,32 +98,39 @@ pub async fn history_of<R: Resource>(
 /// Errors of the store.
 pub async fn list_entries(services: &Services, caller: &Caller, mut query: ListQuery) -> Result<Listed, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let visible = visible(services, caller, &types).await?;
+    let former = FormerTypes::of(services).await?;
+    let visible = former.visible(caller, &types);
     query.filter = has_sequence().and(query.filter);
-    list(services, &types, visible, query).await
+    list(services, (types, former), visible, query).await
 }
 
 async fn list(
     services: &Services,
-    types: &Arc<Types>,
+    (types, former): (Arc<Types>, Arc<FormerTypes>),
     visible: Option<Filter>,
     mut query: ListQuery,
 ) -> Result<Listed, ServiceError> {
     if let Some(visible) = visible {
         query.filter = query.filter.guarded_by(visible);
     }
+    let shown = move |entries: &Documents| {
+        let mut all = Documents::new();
+        for entry in entries.iter() {
+            all.push(&shown(&types, &former, entry)?);
+        }
+        Ok(all)
+    };
     Ok(match resource::list::<Logs>(services, &query).await? {
         Listed::Page(mut page) => {
-            page.documents = all_shown(types, &page.documents)?;
+            page.documents = shown(&page.documents)?;
             Listed::Page(page)
         }
         Listed::Keyed(mut page, behind) => {
-            page.documents = all_shown(types, &page.documents)?;
+            page.documents = shown(&page.documents)?;
             Listed::Keyed(page, behind)
         }
         Listed::Chunked(mut chunks) => {
-            let types = Arc::clone(types);
-            let documents = chunks.documents.and_then(move |chunk| ready(all_shown(&types, &chunk)));
+            let documents = chunks.documents.and_then(move |chunk| ready(shown(&chunk)));
             chunks.documents = Box::pin(documents);
             Listed::Chunked(chunks)
         }
@@ -132,83 +138,28 @@ async fn list(
     })
 }
 
-/// What clients see of each of these entries.
-fn all_shown(types: &Types, entries: &Documents) -> Result<Documents, StoreError> {
-    let mut all = Documents::new();
-    for entry in entries.iter() {
-        all.push(&shown(types, entry)?);
-    }
-    Ok(all)
-}
-
-/// The condition on entries that leaves out those of objects that are hidden from the caller; nothing if none are.
-///
-/// The access lists are those of today; that of a type that was deleted is the last one it had.
-pub(super) async fn visible(
-    services: &Services,
-    caller: &Caller,
-    types: &Types,
-) -> Result<Option<Filter>, ServiceError> {
-    let deleted = deleted_types(services).await?;
-    let mut denied: Vec<i64> = deleted
-        .iter()
-        .filter(|(id, last)| types.get(**id).is_none() && !last.as_ref().is_some_and(|acl| allows(acl, caller)))
-        .map(|(id, _)| *id)
-        .collect();
-    denied.sort_unstable();
-    let present = types.visible_to(caller);
-    if denied.is_empty() {
-        return Ok(present);
-    }
-    let gone = Filter::none_of("type_id", denied.into_iter().map(Bson::Int64).collect());
-    Ok(Some(present.map_or_else(|| gone.clone(), |present| present.and(gone.clone()))))
-}
-
-fn allows(acl: &Acl, caller: &Caller) -> bool {
-    acl.allows(caller.group_id, Permission::Read)
-}
-
-/// The deleted types. They are read again when types have changed.
-pub(in crate::service) async fn deleted_types(services: &Services) -> Result<DeletedTypes, ServiceError> {
-    let revision = services.store.revision(TYPES);
-    if let Some(known) = services.feed.deleted_types(revision) {
-        return Ok(known);
-    }
-    let deleted = of_kind("types").and(Filter::equals("action", Action::Delete.name()));
-    let query = FindQuery::new(deleted, services.max_time).sorted(Sort::by("sequence", false));
-    let found = services.store.find(LOGS, &query).await?;
-    let mut types = BTreeMap::new();
-    for entry in found.iter() {
-        let document = changes_of(entry)?.get_document("deleted").map_err(unreadable)?;
-        let acl = ObjectType::from_document(document).ok().map(|last| last.acl.clone());
-        types.extend(integer(entry, "public_id").map(|id| (id, acl)));
-    }
-    let types = Arc::new(types);
-    services.feed.note_deleted_types(revision, &types);
-    Ok(types)
-}
-
-/// What clients see of an entry: no values of password fields, no digests but that of the entry.
-fn shown(types: &Types, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
+/// What clients see of an entry: no values of password fields, no digests but that of the entry. Where a value is hidden, that
+/// is missing too: a guess of the value could be compared with it.
+fn shown(types: &Types, former: &FormerTypes, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
     let mut document = Document::try_from(entry).map_err(unreadable)?;
     for hidden in ["state", "previous"] {
         document.remove(hidden);
     }
-    if let Ok(Some(RawBsonRef::Binary(hash))) = entry.get("hash") {
-        document.insert("hash", hex::encode(hash.bytes));
-    }
+    let mut is_whole = true;
     if text(entry, "resource") == Some("objects")
         && let Ok(changes) = document.get_document_mut("changes")
     {
-        conceal(changes, &plain_fields(types, integer(entry, "type_id").unwrap_or_default()));
+        let (type_id, sequence) = (integer(entry, "type_id"), integer(entry, "sequence"));
+        let plain = former.plain_fields(types, type_id.unwrap_or_default(), sequence.unwrap_or_default());
+        let before = changes.clone();
+        conceal(changes, &plain);
+        is_whole = *changes == before;
+    }
+    match entry.get("hash") {
+        Ok(Some(RawBsonRef::Binary(hash))) if is_whole => drop(document.insert("hash", hex::encode(hash.bytes))),
+        _ => drop(document.remove("hash")),
     }
     Ok(raw(&document))
-}
-
-/// The fields of a type whose values may show: those that it has today, but passwords.
-pub(super) fn plain_fields(types: &Types, type_id: i64) -> HashSet<&str> {
-    let fields = types.get(type_id).map_or(&[][..], |entry| &entry.object_type.fields);
-    fields.iter().filter(|field| !field.is_password()).map(|field| field.name.as_str()).collect()
 }
 
 /// The object without the values of all other fields.

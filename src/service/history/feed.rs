@@ -19,6 +19,7 @@ use tokio::sync::{OnceCell, broadcast, watch};
 use super::channels::Channels;
 pub use super::channels::{Batch, Event, Kind, Position, Subscription};
 use super::flights::Flights;
+use super::former::FormerTypes;
 use super::kept::{has_sequence, kept, last};
 use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of, is_unknown};
 use super::resources::{RESOURCES, condition, unreadable};
@@ -27,7 +28,6 @@ use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, state_of};
 use crate::history::patch::apply;
 use crate::query::{Filter, Sort};
-use crate::service::type_catalog::DeletedTypes;
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -71,8 +71,8 @@ pub struct Feed {
     started: OnceCell<()>,
     /// How many streams there are, and of whom.
     seats: Arc<Mutex<Seats>>,
-    /// What [`entries`](super::entries) knows of deleted types, and the revision of the types then.
-    deleted: Mutex<Option<(u64, DeletedTypes)>>,
+    /// What is known of former types, and the revision of the types then.
+    former: Mutex<Option<(u64, Arc<FormerTypes>)>>,
     /// What [`kept`](Self::kept) knows, and the revision of the history then.
     kept: Mutex<Option<(u64, Kept)>>,
     /// A moment since which no type has changed, and the revision of the types then.
@@ -124,7 +124,7 @@ impl Feed {
             settled: AtomicI64::new(0),
             started: OnceCell::new(),
             seats: Arc::default(),
-            deleted: Mutex::default(),
+            former: Mutex::default(),
             kept: Mutex::default(),
             types_since: Mutex::default(),
             gaps: Mutex::default(),
@@ -227,13 +227,13 @@ impl Feed {
         Ok(Batch::of(self.entries(position, Some(settled), most.min(BATCH)).await?))
     }
 
-    pub(super) fn deleted_types(&self, revision: u64) -> Option<DeletedTypes> {
-        let deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
-        deleted.as_ref().filter(|(known, _)| *known == revision).map(|(_, types)| Arc::clone(types))
+    pub(super) fn former_types(&self, revision: u64) -> Option<Arc<FormerTypes>> {
+        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        former.as_ref().filter(|(known, _)| *known == revision).map(|(_, types)| Arc::clone(types))
     }
 
-    pub(super) fn note_deleted_types(&self, revision: u64, types: &DeletedTypes) {
-        *self.deleted.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, Arc::clone(types)));
+    pub(super) fn note_former_types(&self, revision: u64, types: &Arc<FormerTypes>) {
+        *self.former.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, Arc::clone(types)));
     }
 
     async fn start(self: &Arc<Self>) -> Result<(), StoreError> {

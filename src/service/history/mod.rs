@@ -16,6 +16,7 @@ pub mod events;
 pub mod feed;
 mod flights;
 pub mod forget;
+pub mod former;
 mod heads;
 pub mod kept;
 mod lasting;

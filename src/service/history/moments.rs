@@ -1,19 +1,23 @@
 //! Which moments can be asked for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::DateTime;
+use bson::raw::RawDocumentBuf;
 
 use super::as_of::{AccessLists, Known};
-use super::entries::visible;
+use super::heads;
 use super::kept::last;
 use super::past::{Moment, Past, PastState, changed_since};
+use super::resources::resource_of;
+use crate::history::entry::state_of;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
-use crate::service::resource::{Objects, Resource};
+use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
-use crate::service::type_catalog::lets_through;
+use crate::service::type_catalog::Types;
 
 /// Reads a moment: a sequence, or a time of RFC 3339. `name` is the parameter that has it.
 ///
@@ -63,7 +67,7 @@ fn gone(time: DateTime) -> ServiceError {
 }
 
 /// The services as of `moment`, for reading one resource. Refuses a moment before another tool changed it: what it was
-/// then was not seen. An object that is hidden from the caller counts as absent, so nothing is said of it here.
+/// then was not seen. An object that was hidden from the caller then counts as absent.
 ///
 /// # Errors
 /// [`ErrorCode::HistoryUnknown`], and errors of the store.
@@ -73,33 +77,55 @@ pub async fn as_of_read<R: Resource>(
     moment: Moment,
     access: AccessLists,
 ) -> Result<Services, ServiceError> {
-    let changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
-    if let Some(past @ Past { state: PastState::Unknown | PastState::Absent, .. }) = changed.get(&id) {
-        refuse_unless_hidden::<R>(services, (caller, id), past).await?;
+    let mut changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
+    if changed.is_empty() {
+        changed.extend(unseen_change::<R>(services, id).await?.map(|past| (id, past)));
     }
+    let past = changed.get(&id).cloned();
     let known = Known { collection: R::COLLECTION, id, changed: Arc::new(changed) };
-    services.as_of((moment, Some(known)), access).await
+    let then = services.as_of((moment, Some(known)), access).await?;
+    if let Some(past) = past {
+        refuse_unless_hidden::<R>((services, &then), (caller, id), &past).await?;
+    }
+    Ok(then)
+}
+
+/// What another tool did to the document behind its newest entry.
+async fn unseen_change<R: Resource>(services: &Services, id: i64) -> Result<Option<Past>, ServiceError> {
+    let Some(kind) = resource_of(R::COLLECTION) else { return Ok(None) };
+    let heads = heads::of(&*services.store, &BTreeSet::from([(kind, id)]), services.max_time).await?;
+    let Some(head) = heads.get(&(kind, id)) else { return Ok(None) };
+    let present = resource::find::<R>(services, id).await?;
+    let is_seen = head.state == present.as_deref().map(state_of);
+    Ok((!is_seen).then(|| Past { state: PastState::Unknown, last: present.clone(), present }))
 }
 
 async fn refuse_unless_hidden<R: Resource>(
-    services: &Services,
+    (now, then): (&Services, &Services),
     (caller, id): (&Caller, i64),
-    Past { state, newest, .. }: &Past,
+    Past { state, last, present }: &Past,
 ) -> Result<(), ServiceError> {
-    if R::COLLECTION == Objects::COLLECTION {
-        let types = services.types.current(&*services.store, services.max_time).await?;
-        let visible = visible(services, caller, &types).await?;
-        if !newest.as_ref().is_some_and(|newest| lets_through(visible.as_ref(), newest)) {
-            return Ok(());
+    let types = now.types.current(&*now.store, now.max_time).await?;
+    let types_then = then.types.current(&*then.store, then.max_time).await?;
+    let is_object = R::COLLECTION == Objects::COLLECTION;
+    let shows = |types: &Types, document: &Option<RawDocumentBuf>| {
+        document.as_ref().is_some_and(|document| !is_object || types.shows(caller, document))
+    };
+    let is_hidden = !shows(&types_then, last);
+    match state {
+        PastState::Document(document) if !is_object || types_then.shows(caller, document) => Ok(()),
+        PastState::Unknown if !is_hidden => {
+            let message = format!(
+                "nobody knows what {} {id} was then: another tool changed it since, or it was deleted on a full disk",
+                R::NAME
+            );
+            Err(ServiceError::refused(ErrorCode::HistoryUnknown, message))
         }
+        // Hidden then, or nothing: no difference shows.
+        _ if shows(&types, present) || !is_hidden => {
+            let message = format!("{} {id} was not there then; its history says since when it is", R::NAME);
+            Err(ServiceError::refused(R::NOT_FOUND, message))
+        }
+        _ => Ok(()),
     }
-    if let PastState::Absent = state {
-        let message = format!("{} {id} was not there then; its history says since when it is", R::NAME);
-        return Err(ServiceError::refused(R::NOT_FOUND, message));
-    }
-    let message = format!(
-        "nobody knows what {} {id} was then: another tool changed it since, or it was deleted on a full disk",
-        R::NAME
-    );
-    Err(ServiceError::refused(ErrorCode::HistoryUnknown, message))
 }

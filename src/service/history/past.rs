@@ -8,8 +8,8 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::heads::of_kind;
 use super::resources::{condition, resource_of, unreadable};
-use crate::domain::document::{integer, raw};
-use crate::history::entry::{Head, state_of};
+use crate::domain::document::{integer, raw, text};
+use crate::history::entry::{Action, Head, state_of};
 use crate::history::patch::apply;
 use crate::query::Filter;
 use crate::store::collections::LOGS;
@@ -56,10 +56,11 @@ impl Moment {
 #[derive(Debug, Clone)]
 pub(super) struct Past {
     pub(super) state: PastState,
-    /// The newest state that is known: the present one, or that before the deletion; the entry of a deletion that kept none.
-    pub(super) newest: Option<RawDocumentBuf>,
-    /// Whether there is a present one.
-    pub(super) is_present: bool,
+    /// The last known state of what had the id then: the present document, or what was deleted. The entry of a deletion that
+    /// kept none. Nothing where nothing had the id.
+    pub(super) last: Option<RawDocumentBuf>,
+    /// The present document. It may be another one, that has got the id since.
+    pub(super) present: Option<RawDocumentBuf>,
 }
 
 /// The state of a document at a moment.
@@ -118,8 +119,8 @@ pub(super) async fn changed_since(
                 }
                 None if look < LOOKS => unsettled.push(id),
                 None => {
-                    let newest = now.map(RawDocument::to_owned);
-                    changed.insert(id, Past { state: PastState::Unknown, newest, is_present: now.is_some() });
+                    let present = now.map(RawDocument::to_owned);
+                    changed.insert(id, Past { state: PastState::Unknown, last: present.clone(), present });
                 }
             }
         }
@@ -163,26 +164,31 @@ fn by_id(found: &Documents) -> BTreeMap<i64, Vec<&RawDocument>> {
 
 /// The document before all these entries, the newest of which is the first.
 pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -> Result<Past, StoreError> {
-    let mut newest = now.map(RawDocument::to_owned);
+    let present = now.map(RawDocument::to_owned);
+    let mut last = present.clone();
     let mut state = now.map(Document::try_from).transpose().map_err(unreadable)?;
     for entry in entries {
         let changes = changes_of(entry)?;
         if is_unknown(changes) {
             // An entry has the type of its object too, which says who may hear of it.
-            let newest = newest.or_else(|| Some((*entry).to_owned()));
-            return Ok(Past { state: PastState::Unknown, newest, is_present: now.is_some() });
+            let last = last.or_else(|| Some((*entry).to_owned()));
+            return Ok(Past { state: PastState::Unknown, last, present });
         }
         if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {
-            newest = newest.or_else(|| Some(deleted.to_owned()));
+            last = last.or_else(|| Some(deleted.to_owned()));
             state = Some(Document::try_from(deleted).map_err(unreadable)?);
         } else if changes.get("created").ok().flatten().is_some() {
             state = None;
+            if text(entry, "action") != Some(Action::Revert.name()) {
+                // Before, the id was another's.
+                last = None;
+            }
         } else {
             apply(state.as_mut().ok_or_else(|| unreadable("an entry"))?, changes).map_err(unreadable)?;
         }
     }
     let state = state.map_or(PastState::Absent, |document| PastState::Document(raw(&document)));
-    Ok(Past { state, newest, is_present: now.is_some() })
+    Ok(Past { state, last, present })
 }
 
 /// Whether nobody knows what was before the change.

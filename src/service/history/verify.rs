@@ -69,7 +69,9 @@ pub async fn verify(store: &dyn Store, upto: Option<i64>) -> Result<Verified, St
     let order = Sort::by("resource", false).then("public_id", false).then("number", false);
     let query = FindQuery::new(of_this_service(), MAX_TIME).sorted(order);
     let mut chunks = store.chunks(LOGS, &query).await?.documents;
-    let (mut verified, mut chain, mut root) = (Verified::default(), Chain::default(), Sha256::new());
+    let pruned = kept(store, MAX_TIME).await?.map_or(0, |(_, sequence)| sequence);
+    let (mut chain, mut root) = (Chain::default(), Sha256::new());
+    let mut verified = Verified { pruned, ..Verified::default() };
     while let Some(chunk) = chunks.try_next().await? {
         for entry in chunk.iter() {
             verified.entry(entry, &mut chain, &mut root, upto.unwrap_or(i64::MAX));
@@ -77,7 +79,6 @@ pub async fn verify(store: &dyn Store, upto: Option<i64>) -> Result<Verified, St
     }
     chain.end(&mut root);
     verified.root = root.finalize().into();
-    verified.pruned = kept(store, MAX_TIME).await?.map_or(0, |(_, sequence)| sequence);
     Ok(verified)
 }
 
@@ -96,9 +97,10 @@ impl Verified {
         let before = chain.last.map(|last| (last.number, last.hash));
         let follows = head.is_some_and(|head| {
             let is_next = before.map_or(head.number == 1, |(number, _)| head.number == number + 1);
-            // Pruning removes entries, and notes the hash of the last one of them.
-            let known = if is_next { before.map(|(_, hash)| hash) } else { previous(entry) };
-            (is_next || known.is_some()) && hash_of(entry, known.as_ref()) == Some(head.hash)
+            // Pruning removes the oldest entries, and notes the hash of the last one of them. It leaves no gap behind others.
+            let is_begun = !is_next && before.is_none() && self.pruned > 0;
+            let known = if is_begun { previous(entry) } else { before.map(|(_, hash)| hash) };
+            (is_next || known.is_some() && is_begun) && hash_of(entry, known.as_ref()) == Some(head.hash)
         });
         if !follows && self.broken.len() < MOST_LISTED {
             self.broken.push(Broken { resource: of.0.to_owned(), public_id: of.1, sequence });

@@ -89,4 +89,90 @@ on_each_store! {
         assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
         look().await;
     }
+
+    async fn a_new_type_under_the_id_of_a_deleted_one_does_not_open_its_past(app) {
+        let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+        let type_of = |name: &str, acl: Value, password: &str| {
+            let fields = json!([{"type": "text", "name": "name", "label": "Name"}, {"type": password, "name": "pw", "label": "Password"}]);
+            json!({"name": name, "label": name, "author_id": 1, "fields": fields, "acl": acl})
+        };
+        let closed = json!({"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE", "DELETE"]}}});
+        let open = json!({"activated": false});
+        let hidden = app.created("/types/", &type_of("hidden", closed, "password")).await;
+        let shown = app.created("/types/", &type_of("shown", open.clone(), "password")).await;
+        let secret = app.create_object(hidden, &json!({"name": "treasure", "pw": "treasure"})).await;
+        let plain = app.create_object(shown, &json!({"name": "visible", "pw": "treasure"})).await;
+        let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        for id in [secret, plain] {
+            assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"pw": "treasure-two"}})).await.status, 202);
+        }
+        for kind in [hidden, shown] {
+            assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        }
+        let rights = ["base.framework.object.view", "base.framework.object.add", "base.framework.type.view", "base.framework.type.add", "base.framework.log.view"];
+        let reader = Person::with_rights(app, "reader", &rights).await;
+        for kind in [hidden, shown] {
+            let mut body = type_of(&format!("mine-{kind}"), open.clone(), "text");
+            body["public_id"] = json!(kind);
+            assert_eq!(reader.send(app, Method::POST, "/types/", &body).await.status, 201);
+        }
+        let paths = ["/logs/?limit=0", "/changes/?limit=1000&since=SINCE", "/changes/?limit=1000&view=render&since=SINCE", "/objects/SECRET/history",
+            "/objects/PLAIN/history", "/objects/SECRET/native?at=AT", "/objects/SECRET/diff?from=AT", "/objects/PLAIN/diff?from=AT"];
+        for path in paths {
+            let path = path.replace("SINCE", &since).replace("SECRET", &secret.to_string()).replace("PLAIN", &plain.to_string());
+            let answer = reader.get(app, &path.replace("AT", &sequence.to_string())).await;
+            assert!(!answer.text.contains("treasure"), "{path}: {}", answer.text);
+        }
+        let entries = reader.get(app, "/logs/?limit=0&filter={\"resource\":\"objects\"}").await;
+        assert!(entries.results("/public_id").iter().all(|id| *id == json!(plain)), "{}", entries.text);
+        let then = reader.get(app, &format!("/objects/?limit=0&at={sequence}")).await;
+        assert_eq!(then.results("/public_id"), [json!(plain)], "{}", then.text);
+        let restored = send(reader.request(app, Method::POST, &format!("/objects/{secret}/restore"))).await;
+        assert_eq!(restored.status, StatusCode::NOT_FOUND, "{}", restored.text);
+    }
+
+    async fn a_restored_type_has_its_past_again(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        assert_eq!(send(app.request(Method::POST, &format!("/types/{kind}/restore"))).await.status, 201);
+        assert_eq!(app.get(&format!("/objects/{id}/native?at={sequence}")).await.json()["fields"][0]["value"], "a");
+        let deleted = app.get(&format!("/objects/{id}/history?sort=-number&limit=1")).await;
+        assert_eq!(deleted.results("/changes/deleted/fields/0/value"), ["a"]);
+    }
+
+    async fn an_object_under_the_id_of_a_hidden_one_does_not_tell_of_it(app) {
+        let closed = json!({"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE", "DELETE"]}}});
+        let fields = json!([{"type": "text", "name": "note", "label": "Note"}]);
+        let hidden = app.created("/types/", &json!({"name": "hidden", "label": "Hidden", "author_id": 1, "fields": fields, "acl": closed})).await;
+        let shown = app.create_type("shown", &[("note", "text")]).await;
+        let before = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        let id = app.create_object(hidden, &json!({"note": "treasure"})).await;
+        let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        let reader = Person::with_rights(app, "reader", &["base.framework.*"]).await;
+        let body = json!({"public_id": id, "type_id": shown, "author_id": 1, "fields": {"note": "mine"}});
+        assert_eq!(reader.send(app, Method::POST, "/objects/", &body).await.status, 200);
+        for path in [format!("/objects/{id}?at="), format!("/objects/{id}/native?at=")] {
+            let never = reader.get(app, &format!("{path}{before}")).await;
+            let then = reader.get(app, &format!("{path}{sequence}")).await;
+            assert_eq!((then.status, &then.json()["message"]), (never.status, &never.json()["message"]), "{path}");
+            assert_eq!(never.status, StatusCode::NOT_FOUND);
+        }
+        let revert = async |to: &Value| reader.send(app, Method::POST, &format!("/objects/{id}/revert"), &json!({"to": to})).await;
+        let (never, then) = (revert(&before).await, revert(&sequence).await);
+        assert_eq!((then.status, &then.json()["message"]), (never.status, &never.json()["message"]));
+    }
+
+    async fn an_entry_that_hides_a_value_has_no_digest_to_compare_guesses_with(app) {
+        let kind = app.create_type("account", &[("name", "text"), ("pw", "password")]).await;
+        let id = app.create_object(kind, &json!({"name": "a", "pw": "treasure"})).await;
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"name": "b"}})).await.status, 202);
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"pw": "other"}})).await.status, 202);
+        assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        let history = app.get(&format!("/objects/{id}/history?limit=0&sort=number")).await;
+        let has_hash: Vec<bool> = history.json()["results"].as_array().expect("a list").iter().map(|entry| entry["hash"].is_string()).collect();
+        assert_eq!(has_hash, [true, true, false, false], "{}", history.text);
+    }
 }

@@ -98,6 +98,43 @@ on_each_store! {
         assert_ne!(cut.root, sound.root);
     }
 
+    async fn a_forged_note_of_pruning_does_not_hide_removed_entries(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        for removed in [0..2, 1..2] {
+            let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+            for name in ["b", "c"] {
+                assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": name}})).await.status, 202);
+            }
+            let own = Filter::equals("resource", "objects").and(Filter::equals("public_id", id));
+            let mut entries = stored(app, LOGS, own).await;
+            entries.sort_by_key(|entry| entry.get_i32("number").expect("a number"));
+            let mut forged = entries[removed.end].clone();
+            forged.insert("previous", entries[removed.end - 1].get("hash").expect("a hash").clone());
+            changed_outside(app, LOGS, &entries[removed.end], &forged).await;
+            for entry in &entries[removed] {
+                app.store.commit(Unit::of(Change::Delete { collection: LOGS, before: raw(entry) })).await.expect("removed");
+            }
+        }
+        let found = verify(&*app.store, None).await.expect("a check");
+        assert_eq!(found.broken.len(), 2, "{:?}", found.broken);
+    }
+
+    async fn a_single_read_does_not_take_what_another_tool_stored_for_the_past(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let sequence = last_sequence(app).await;
+        let before = stored(app, OBJECTS, Filter::equals("public_id", id)).await.remove(0);
+        let mut after = before.clone();
+        after.insert("views", 7_i64);
+        changed_outside(app, OBJECTS, &before, &after).await;
+        for path in ["native?at=", "?at="] {
+            app.get(&format!("/objects/{id}/{path}{sequence}").replace("/?", "?")).await.error(410, "history_unknown");
+        }
+        let revert = json!({"to": sequence, "dry_run": true});
+        app.post(&format!("/objects/{id}/revert"), &revert).await.error(410, "history_unknown");
+        assert_eq!(app.get(&format!("/objects/{id}/native")).await.json()["views"], 7);
+    }
+
     async fn what_is_no_longer_kept_is_gone_and_the_rest_is_checked_as_before(app) {
         let kind = app.create_type("server", &[("hostname", "text")]).await;
         let kept = app.create_object(kind, &json!({"hostname": "a"})).await;
