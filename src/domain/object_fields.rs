@@ -123,7 +123,8 @@ impl FieldRules {
 
     /// Checks the fields that a body sends for an object that has `stored` (empty for a new one).
     ///
-    /// Fields that are not sent keep their value. Fields without a stored value get the type's `value`, else null.
+    /// Fields that are not sent keep their value. Fields without a stored value get the type's `value`, else null. A required
+    /// field may stay without a value if the stored object has none: its type, or the end of a reference, left it so.
     ///
     /// # Errors
     /// Everything that is wrong, with pointers into the body.
@@ -202,7 +203,7 @@ impl FieldRules {
                 continue;
             }
             let is_said = is_read || places[position].is_some();
-            if is_said && rule.required && is_empty(&field.value) {
+            if is_said && rule.required && is_empty(&field.value) && !(is_read && lacked(stored, &rule.name)) {
                 let pointer =
                     places[position].map_or_else(|| "/fields".to_owned(), |index| format!("/fields/{index}/value"));
                 violations.push(Violation::new(pointer, format!("the field {} needs a value", rule.name)));
@@ -373,6 +374,12 @@ pub fn parse_date(text: &str) -> Option<DateTime> {
     let local = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").map(|moment| moment.and_utc());
     let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0).map(|moment| moment.and_utc());
     moment.or_else(|_| local()).ok().or_else(day).map(DateTime::from_chrono)
+}
+
+/// Whether the stored object has no value for the field either. A new object has no entries at all.
+fn lacked(stored: &[FieldValue], name: &str) -> bool {
+    let entry = stored.iter().find(|entry| entry.name == name);
+    !stored.is_empty() && entry.is_none_or(|entry| is_empty(&entry.value))
 }
 
 fn is_empty(value: &Bson) -> bool {

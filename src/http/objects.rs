@@ -124,12 +124,13 @@ pub(super) async fn list_unclean(
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
-/// The fields that the caller may know, for parameters that may name some.
+/// The fields that the caller may know, for parameters that may name some: those of the moment that is asked for.
 pub(super) async fn fields(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<Option<Fields>, ApiError> {
     if !sent.may_name_fields() {
         return Ok(None);
     }
-    Ok(Some(field_names::fields(&state.services, caller).await?))
+    let past = at::past(state, sent, AccessLists::OfToday).await?;
+    Ok(Some(field_names::fields(past.as_ref().unwrap_or(&state.services), caller).await?))
 }
 
 pub(super) async fn object_params(

@@ -36,8 +36,8 @@ impl IfMatch {
                 "If-Match names no strong tag, and a weak one (W/\"...\") never matches; send the tag without the W/";
             return Err(ServiceError::PreconditionFailed(message.to_owned()));
         }
-        let message = format!("the resource has changed: its entity tag is \"{current}\" now; read it again");
-        Err(ServiceError::PreconditionFailed(message))
+        let message = "the resource has changed since it was read; read it again, and send its new ETag";
+        Err(ServiceError::PreconditionFailed(message.to_owned()))
     }
 }
 

@@ -7,6 +7,7 @@ use bson::rawdoc;
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::services::Services;
 use super::type_catalog::{TypeEntry, lets_through};
@@ -31,7 +32,7 @@ impl Shown {
     /// # Errors
     /// Errors of the store when it reads the types.
     pub async fn of(services: &Services, caller: &Caller, object: RawDocumentBuf) -> Result<Self, ServiceError> {
-        if caller.rights.grants(VIEW) && may_read(services, caller, &object).await? {
+        if may_read(services, caller, &object).await? {
             return Ok(Self { document: object, is_whole: true });
         }
         Ok(Self { document: id_alone(&object), is_whole: false })
@@ -56,28 +57,32 @@ pub(super) async fn all(services: &Services, caller: &Caller, objects: &Document
     Ok(shown)
 }
 
-/// Whether the access list of its type lets the caller read the object.
+/// Whether the caller's rights and the access list of its type let him read the object.
 ///
 /// # Errors
 /// As [`Shown::of`].
 pub(super) async fn may_read(services: &Services, caller: &Caller, object: &RawDocument) -> Result<bool, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    Ok(types.shows(caller, object))
+    Ok(caller.rights.grants(VIEW) && types.shows(caller, object))
 }
 
 /// As [`IfMatch::check`], only for a caller who may read the object: comparing a tag reveals whether the content is
 /// what the caller guesses.
 ///
 /// # Errors
-/// `acl_denied` for tags of a caller who may not; [`ServiceError::PreconditionFailed`].
+/// [`ErrorCode::RightMissing`] and `acl_denied` for tags of a caller who may not; [`ServiceError::PreconditionFailed`].
 pub(super) fn check_tags(
     if_match: &IfMatch,
-    entry: &TypeEntry,
+    entry: Option<&TypeEntry>,
     caller: &Caller,
     object: &RawDocument,
 ) -> Result<(), ServiceError> {
     if matches!(if_match, IfMatch::Tags(_)) {
-        entry.permit(caller, Permission::Read)?;
+        if !caller.rights.grants(VIEW) {
+            let message = format!("If-Match with a tag needs the right {VIEW}; send If-Match: *");
+            return Err(ServiceError::refused(ErrorCode::RightMissing, message));
+        }
+        entry.map_or(Ok(()), |entry| entry.permit(caller, Permission::Read))?;
     }
     if_match.check(object)
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
@@ -292,4 +293,34 @@ fn a_check_that_meets_a_damaged_page_fails_and_shows_no_defect_of_the_program() 
             assert!(!told.contains(unwanted), "{unwanted}: {told}");
         }
     }
+}
+
+/// The file of a new store gets its name before anybody can lock it.
+#[test]
+fn of_several_first_starts_at_once_one_gets_the_store_and_the_others_say_so() {
+    for _ in 0..5 {
+        let directory = TempDir::new().expect("a temporary directory");
+        let mut services: Vec<Child> = (0..4).map(|_| first_start(directory.path())).collect();
+        let has_ended = |service: &mut Child| service.try_wait().expect("its state").is_some();
+        while services.iter_mut().map(has_ended).filter(|ended| *ended).count() < 3 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for mut service in services {
+            if has_ended(&mut service) {
+                let said = service.wait_with_output().expect("it ended").stderr;
+                let said = String::from_utf8_lossy(&said).into_owned();
+                assert!(said.contains("is in use by another process"), "{said}");
+            } else {
+                service.kill().expect("it runs");
+                service.wait().expect("it ends");
+            }
+        }
+    }
+}
+
+fn first_start(directory: &Path) -> Child {
+    let mut service = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    service.args(["--set", "store.uri=embedded:data", "--set", "server.port=0"]).current_dir(directory);
+    service.env("INVENTORY__AUTH__ARGON2__MEMORY_KIB", "8").stdout(Stdio::null()).stderr(Stdio::piped());
+    service.spawn().expect("the binary starts")
 }

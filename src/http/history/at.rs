@@ -22,15 +22,17 @@ pub(in crate::http) async fn of_list(
     params: &ListParams,
     access: AccessLists,
 ) -> Result<web::Data<HttpState>, ApiError> {
-    let Some(at) = params.sent.get(AT) else { return Ok(state) };
+    if params.sent.get(AT).is_none() {
+        return Ok(state);
+    }
     if params.query.explain {
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
     if params.query.stages.is_some() {
         refuse_beside_pipeline(&params.sent)?;
     }
-    let moment = moment(&state.services, AT, at).await?;
-    Ok(with_services(&state, state.services.as_of((moment, None), access).await?))
+    let past = past(&state, &params.sent, access).await?;
+    Ok(past.map_or(state.clone(), |past| with_services(&state, past)))
 }
 
 /// The same for a single read, which knows no other parameter.
@@ -65,19 +67,26 @@ pub(in crate::http) fn refuse_beside_pipeline(sent: &Parameters) -> Result<(), A
     }
 }
 
-/// The types as of the moment that a permitted request asks for; the present ones without `at`.
+/// The services as of the moment that a permitted request asks for; nothing without `at`.
 ///
 /// # Errors
 /// As [`of_list`]; errors of the store.
+pub(in crate::http) async fn past(
+    state: &HttpState,
+    sent: &Parameters,
+    access: AccessLists,
+) -> Result<Option<Services>, ApiError> {
+    let Some(at) = sent.get(AT) else { return Ok(None) };
+    let moment = moment(&state.services, AT, at).await?;
+    Ok(Some(state.services.as_of((moment, None), access).await?))
+}
+
+/// The types as of the moment that a permitted request asks for; the present ones without `at`.
+///
+/// # Errors
+/// As [`past`].
 pub(in crate::http) async fn types(state: &HttpState, request: &HttpRequest) -> Result<Arc<Types>, ApiError> {
-    let sent = Parameters::of(request)?;
-    let past = match sent.get(AT) {
-        Some(at) => {
-            let moment = moment(&state.services, AT, at).await?;
-            Some(state.services.as_of((moment, None), AccessLists::OfThen).await?)
-        }
-        None => None,
-    };
+    let past = past(state, &Parameters::of(request)?, AccessLists::OfThen).await?;
     let services = past.as_ref().unwrap_or(&state.services);
     Ok(services.types.current(&*services.store, services.max_time).await?)
 }

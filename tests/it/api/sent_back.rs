@@ -7,7 +7,7 @@ use inventory_service::store::{Change, Unit};
 use serde_json::json;
 
 use super::people::Person;
-use crate::support::app::{TestApp, on_each_store};
+use crate::support::app::{TestApp, on_each_store, send};
 
 /// Stores a document as another tool would.
 async fn store(app: &TestApp, collection: &'static str, document: bson::Document) {
@@ -37,6 +37,36 @@ on_each_store! {
         assert_eq!(put.pointers(), ["/fields/0/name"]);
         let patch = app.patch(&path, &json!({"fields": {"units": 3, "city": "Oslo"}})).await;
         assert_eq!(patch.status, 202, "{}", patch.text);
+    }
+
+    async fn a_required_field_without_a_stored_value_may_stay_so(app) {
+        let host = app.create_type("host", &[("name", "text")]).await;
+        let fields = |required: &[&str]| {
+            let field = |kind: &str, name: &str| json!({"type": kind, "name": name, "label": name, "required": required.contains(&name), "ref_types": [host]});
+            json!({"name": "machine", "label": "Machine", "author_id": 1, "fields": [field("text", "purpose"), field("text", "note"), field("ref", "host")]})
+        };
+        let kind = app.created("/types/", &fields(&["host"])).await;
+        let target = app.create_object(host, &json!({"name": "h"})).await;
+        let id = app.create_object(kind, &json!({"purpose": "a", "note": "", "host": target})).await;
+        assert_eq!(app.delete(&format!("/objects/{target}?on_references=clear")).await.status, 200);
+        assert_eq!(app.put(&format!("/types/{kind}"), &fields(&["host", "note"])).await.status, 202);
+        let path = format!("/objects/{id}");
+        let read = app.get(&format!("{path}/native")).await.json();
+        assert_eq!(app.put(&path, &read).await.status, 200);
+        assert_eq!(app.patch(&path, &json!({"fields": {"purpose": "b"}})).await.status, 202);
+        assert_eq!(app.patch(&path, &json!({"fields": {"host": null}})).await.status, 202);
+        let export = app.get(&format!("/export/objects?type_id={kind}")).await.text;
+        let request = app.request(reqwest::Method::POST, &format!("/import/objects?type_id={kind}&dry_run=true"));
+        let report = send(request.header("Content-Type", "text/csv").body(export)).await;
+        assert_eq!(report.status, 200, "{}", report.text);
+        // A value that is there must stay, and a new object needs one.
+        let other = app.create_object(host, &json!({"name": "i"})).await;
+        assert_eq!(app.patch(&path, &json!({"fields": {"host": other, "note": "n"}})).await.status, 202);
+        for name in ["host", "note"] {
+            let refused = app.patch(&path, &json!({"fields": {name: null}})).await;
+            refused.error(400, "validation_failed");
+        }
+        app.post("/objects/", &json!({"type_id": kind, "author_id": 1, "fields": {"purpose": "c"}})).await.error(400, "validation_failed");
     }
 
     async fn an_object_of_another_tool_can_be_sent_back(app) {

@@ -191,10 +191,11 @@ async fn a_service_that_stops_ends_its_streams_and_closes_its_store() {
     let login = send(client.post(format!("{}/rest/auth/login", service.origin)).json(&login)).await;
     let token = login.json()["token"].as_str().expect("a token").to_owned();
     let stream = client.get(format!("{}/rest/changes/", service.origin)).bearer_auth(token);
-    let stream = stream.header("Accept", "text/event-stream").send().await.expect("an answer");
+    let mut stream = stream.header("Accept", "text/event-stream").send().await.expect("an answer");
+    let begun = stream.chunk().await.expect("the stream begins").expect("with a line");
+    assert!(String::from_utf8_lossy(&begun).contains("changes behind"), "{begun:?}");
     let ended = tokio::task::spawn_blocking(move || service.terminate());
-    let text = stream.text().await.expect("the stream ends as a whole answer does");
-    assert!(text.contains("changes behind"), "{text}");
+    stream.text().await.expect("the stream ends as a whole answer does");
     assert_eq!(ended.await.expect("it ends"), Some(0));
     let mut check = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
     let check = check.arg("check").current_dir(directory.path()).output().expect("the binary starts");

@@ -19,6 +19,20 @@ fn timeless(mut view: Value) -> Value {
 }
 
 on_each_store! {
+    async fn fields_can_be_asked_for_by_the_names_that_they_had_then(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("rack", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a", "rack": "r-1"})).await;
+        let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        let without = json!({"name": "server", "label": "server", "author_id": 1, "fields": [{"type": "text", "name": "hostname", "label": "Host"}]});
+        assert_eq!(app.put(&format!("/types/{kind}"), &without).await.status, 202);
+        let filter = format!("/objects/?filter={{\"type_id\":{kind},\"f.rack\":\"r-1\"}}");
+        assert_eq!(app.get(&filter).await.status, 400);
+        for at in ["", "&sort=f.rack"] {
+            let then = app.get(&format!("{filter}{at}&at={sequence}")).await;
+            assert_eq!(then.results("/public_id"), [id], "{}", then.text);
+        }
+    }
+
     async fn a_moment_before_an_object_was_made_says_so(app) {
         let kind = app.create_type("server", &[("hostname", "text")]).await;
         let before = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();

@@ -18,6 +18,11 @@ pub(crate) const BLOCK: usize = 4096;
 pub(crate) trait Storage: Debug + Send + Sync {
     /// Makes sure that the directory is there.
     fn make_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Keeps other processes from opening a store in this directory until it is dropped. Waits for one that does. Nothing where
+    /// the file system has no such locks.
+    fn turn_to_open(&self, _directory: &Path) -> Option<File> {
+        None
+    }
     /// How long a file is; `None` when there is none.
     fn len(&self, file: &Path) -> io::Result<Option<u64>>;
     /// The bytes that a file takes on disk; less than its length if parts were never written.
@@ -56,6 +61,12 @@ impl Storage for Disk {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn turn_to_open(&self, directory: &Path) -> Option<File> {
+        let directory = File::open(directory).ok()?;
+        directory.lock().ok()?;
+        Some(directory)
     }
 
     fn len(&self, file: &Path) -> io::Result<Option<u64>> {

@@ -50,7 +50,10 @@ fn open_overlay(files: &StoreFiles) -> Result<Ready, OpenError> {
 
 fn open_log(files: &StoreFiles, if_missing: IfMissing) -> Result<Ready, OpenError> {
     let (storage, paths) = (files.storage(), files.paths());
+    // The file of a new store gets its name before it can be locked. Two first starts would take it from each other.
+    let turn = storage.turn_to_open(paths.directory());
     let (tables, log) = found_or_made(files, if_missing)?;
+    drop(turn);
     // The process that put the file there may have been killed before the name was on disk, or its sync failed.
     storage.sync_directory(paths.directory()).map_err(|error| paths.io_error(error))?;
     let room = Room::counted(&log);
