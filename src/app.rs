@@ -689,8 +689,13 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
     let now = bson::DateTime::from_chrono(clock.now());
     migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?;
     let uri = without_password(&settings.store);
-    let begun = kept::begin(store, now, settings.query.max_time()).await;
-    begun.map_err(|source| StartError::Store { uri, source })
+    let begun = async {
+        if let Some(warning) = kept::behind_entries(store, now, settings.query.max_time()).await? {
+            log::warn!("{warning}");
+        }
+        kept::begin(store, now, settings.query.max_time()).await
+    };
+    begun.await.map_err(|source| StartError::Store { uri, source })
 }
 
 /// A store that is open.

@@ -20,6 +20,7 @@ use super::schema::{
 use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::service::Caller;
 use crate::service::categories::{self as service, Node};
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
@@ -55,13 +56,13 @@ pub(super) async fn list_categories(
     if params.query.explain {
         return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
     }
-    let (items, total) = tree_page(&state, &params).await?;
+    let (items, total) = tree_page(&state, &caller.0, &params).await?;
     envelope::list::<Categories>(&state, &request, Categories::PATH, &params, items, total)
 }
 
 /// The page of roots; a tree is cut between roots only.
-async fn tree_page(state: &HttpState, params: &ListParams) -> Result<(Items, u64), ApiError> {
-    let forest = service::read_forest(&state.services, &params.query).await?;
+async fn tree_page(state: &HttpState, caller: &Caller, params: &ListParams) -> Result<(Items, u64), ApiError> {
+    let forest = service::read_forest(&state.services, caller, &params.query).await?;
     let roots = forest.roots();
     let total = roots.len() as u64;
     let skip = (params.query.page - 1).saturating_mul(params.query.limit);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::directory::Caller;
 use super::error::ServiceError;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
@@ -37,7 +38,8 @@ pub struct Node<'a> {
 /// All categories that a filter selects, with the types they may name.
 pub struct Forest {
     categories: Documents,
-    types: Arc<type_catalog::Types>,
+    /// Nothing for a caller who may not read types.
+    types: Option<Arc<type_catalog::Types>>,
 }
 
 /// Stores a new category.
@@ -224,9 +226,10 @@ async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Resu
 ///
 /// # Errors
 /// What the store reports.
-pub async fn read_forest(services: &Services, query: &ListQuery) -> Result<Forest, ServiceError> {
+pub async fn read_forest(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Forest, ServiceError> {
     let categories = services.store.find(Categories::COLLECTION, &forest_question(services, query)).await?;
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let may_view = caller.rights.grants("base.framework.type.view");
+    let types = if may_view { Some(services.types.current(&*services.store, services.max_time).await?) } else { None };
     Ok(Forest { categories, types })
 }
 
@@ -281,7 +284,8 @@ impl Forest {
 
     fn types_of(&self, category: &RawDocument) -> Vec<Arc<TypeEntry>> {
         let ids = category.get_array("types").into_iter().flatten().flatten();
-        ids.filter_map(|id| self.types.get(id.as_i64().or_else(|| id.as_i32().map(i64::from))?).cloned()).collect()
+        let ids = ids.filter_map(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from)));
+        ids.filter_map(|id| self.types.as_ref()?.get(id).cloned()).collect()
     }
 }
 

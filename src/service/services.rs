@@ -11,7 +11,6 @@ use super::directory::Directory;
 use super::error::ServiceError;
 use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
-use super::history::former::FormerTypes;
 use super::history::past::Moment;
 use super::identities::Identities;
 use super::type_catalog::TypeCatalog;
@@ -65,7 +64,7 @@ impl Services {
         let types = if is_today {
             TypeCatalog::of(present)
         } else {
-            TypeCatalog::before(present, FormerTypes::of(self).await?)
+            TypeCatalog::before(present, self.feed.former_types().await?)
         };
         Ok(Self {
             store,

@@ -5,7 +5,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
+use inventory_service::history::entry::{Action, Author, Changes, Draft};
+use inventory_service::store::collections::LOGS;
+use inventory_service::store::embedded::{EmbeddedStore, Options};
+use inventory_service::store::{Change, FileStore, Store, Unit};
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use tempfile::TempDir;
@@ -310,4 +314,31 @@ async fn documents_of_other_tools_on_a_replica_set_are_looked_at() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_of_other_tools_on_a_standalone_server_are_looked_at() {
     deep_check_of_foreign_documents(Deployment::Standalone).await;
+}
+
+/// An entry of the far future stands for a clock that was put back since.
+#[tokio::test]
+async fn a_clock_behind_the_newest_entry_is_wrong() {
+    let directory = TempDir::new().expect("a temporary directory");
+    ServiceProcess::start(directory.path(), "embedded:data").terminate();
+    let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store");
+    let (author, then) = (Author::default(), DateTime::from_millis(32_503_680_000_000));
+    let draft = Draft {
+        resource: "objects",
+        public_id: 1,
+        type_id: Some(1),
+        action: Action::Create,
+        author: &author,
+        changes: Changes::Created,
+        after: None,
+    };
+    let entry = draft.entry(None, 1, then).0;
+    store.commit(Unit::of(Change::Insert { collection: LOGS, document: entry })).await.expect("stored");
+    store.close();
+    let found = findings(&check(directory.path(), &[], &[("INVENTORY__SERVER__PORT", "0")]));
+    let history: Vec<_> = found.iter().filter(|(_, subject, _)| subject == "history").collect();
+    assert!(
+        matches!(&history[..], [(verdict, _, text)] if verdict == "WRONG" && text.contains("3000-01-01")),
+        "{found:?}"
+    );
 }

@@ -4,6 +4,7 @@ use bson::DateTime;
 
 use crate::app::{self, Opened, StartError};
 use crate::clock::Clock;
+use crate::service::history::kept;
 use crate::service::{ErrorCode, credentials, migrations};
 use crate::settings::{Settings, SettingsError, StoreUri};
 use crate::store::embedded::{OpenError, has_store};
@@ -67,7 +68,9 @@ async fn look_inside(
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
     let max_time = settings.query.max_time();
-    findings.extend(store.inspect(collections::ALL, DateTime::from_chrono(clock.now())).await?);
+    let now = DateTime::from_chrono(clock.now());
+    findings.extend(store.inspect(collections::ALL, now).await?);
+    findings.extend(kept::behind_entries(store, now, max_time).await?.map(|text| Finding::wrong("history", text)));
     findings.push(migrated(&migrations::state(store, migrations::ALL, max_time).await?));
     findings.push(if credentials::any(store, max_time).await? {
         Finding::good("users", "somebody can sign in")

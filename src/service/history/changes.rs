@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 
-use super::entries::concealed;
+use super::entries::{concealed, plain_fields, visible};
 use super::feed::{Event, Kind, Position};
-use super::former::FormerTypes;
 use crate::auth::Rights;
 use crate::domain::document::{integer, text};
 use crate::query::{Budget, Filter};
@@ -97,8 +96,8 @@ pub async fn told<'e>(
 ) -> Result<Vec<(&'e Event, Told)>, ServiceError> {
     let resources = question.permitted(&caller.rights)?;
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let former = FormerTypes::of(services).await?;
-    let visible = former.visible(caller, &types);
+    let former = services.feed.former_types().await?;
+    let visible = visible(caller, &types, &former);
     let mut told = Vec::new();
     for event in events {
         let resource = text(&event.entry, "resource").unwrap_or_default();
@@ -127,7 +126,7 @@ pub async fn told<'e>(
         let document = match document {
             Some(object) if is_object => {
                 let type_id = integer(&object, "type_id").unwrap_or_default();
-                Some(concealed(&object, &former.plain_fields(&types, type_id, event.sequence()))?)
+                Some(concealed(&object, &plain_fields((&types, &former), type_id, event.sequence()))?)
             }
             document => document,
         };

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
 use futures::future::ready;
 
 use super::former::FormerTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
-use super::resources::{resource_of, unreadable};
+use super::resources::{condition, resource_of, unreadable};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::Action;
 use crate::pointer::unescaped;
@@ -75,8 +75,8 @@ pub async fn history_of<R: Resource>(
     let types = services.types.current(&*services.store, services.max_time).await?;
     let is_object = R::COLLECTION == Objects::COLLECTION;
     let own = of_kind(resource_of(R::COLLECTION).unwrap_or_default()).and(Filter::equals("public_id", public_id));
-    let former = FormerTypes::of(services).await?;
-    let visible = former.visible(caller, &types);
+    let former = services.feed.former_types().await?;
+    let visible = visible(caller, &types, &former);
     let seen = visible.clone().map_or_else(|| own.clone(), |visible| own.clone().and(visible));
     let found = resource::find::<R>(services, public_id).await?;
     let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
@@ -98,8 +98,8 @@ pub async fn history_of<R: Resource>(
 /// Errors of the store.
 pub async fn list_entries(services: &Services, caller: &Caller, mut query: ListQuery) -> Result<Listed, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let former = FormerTypes::of(services).await?;
-    let visible = former.visible(caller, &types);
+    let former = services.feed.former_types().await?;
+    let visible = visible(caller, &types, &former);
     query.filter = has_sequence().and(query.filter);
     list(services, (types, former), visible, query).await
 }
@@ -150,7 +150,7 @@ fn shown(types: &Types, former: &FormerTypes, entry: &RawDocument) -> Result<Raw
         && let Ok(changes) = document.get_document_mut("changes")
     {
         let (type_id, sequence) = (integer(entry, "type_id"), integer(entry, "sequence"));
-        let plain = former.plain_fields(types, type_id.unwrap_or_default(), sequence.unwrap_or_default());
+        let plain = plain_fields((types, former), type_id.unwrap_or_default(), sequence.unwrap_or_default());
         let before = changes.clone();
         conceal(changes, &plain);
         is_whole = *changes == before;
@@ -160,6 +160,31 @@ fn shown(types: &Types, former: &FormerTypes, entry: &RawDocument) -> Result<Raw
         _ => drop(document.remove("hash")),
     }
     Ok(raw(&document))
+}
+
+/// The condition on entries that leaves out those of objects that are hidden from the caller; nothing if none are.
+///
+/// The access lists are those of today; that of a former type is the last one it had.
+pub(super) fn visible(caller: &Caller, types: &Types, former: &FormerTypes) -> Option<Filter> {
+    let (reused, gone): (Vec<_>, Vec<_>) =
+        former.hidden_from(caller.group_id).partition(|(id, _)| types.get(*id).is_some());
+    let gone: Vec<Bson> = gone.into_iter().map(|(id, _)| Bson::Int64(id)).collect();
+    let gone = (!gone.is_empty()).then(|| Filter::none_of("type_id", gone));
+    let before: Vec<Document> =
+        reused.into_iter().map(|(id, until)| doc! { "type_id": id, "sequence": { "$lte": until } }).collect();
+    let reused = (!before.is_empty()).then(|| condition(&doc! { "$nor": before }));
+    [types.visible_to(caller), gone, reused].into_iter().flatten().reduce(Filter::and)
+}
+
+/// The fields of a type whose values may show in an entry of this sequence: those that it has today, but passwords. A former
+/// type has none, whatever type has its id now.
+pub(super) fn plain_fields<'t>(
+    (types, former): (&'t Types, &FormerTypes),
+    type_id: i64,
+    sequence: i64,
+) -> HashSet<&'t str> {
+    let entry = types.get(type_id).filter(|_| !former.has(type_id, sequence));
+    entry.map(|entry| entry.object_type.plain_fields().collect()).unwrap_or_default()
 }
 
 /// The object without the values of all other fields.

@@ -28,7 +28,7 @@ use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, state_of};
 use crate::history::patch::apply;
 use crate::query::{Filter, Sort};
-use crate::store::collections::{HISTORY, LOGS};
+use crate::store::collections::{HISTORY, LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
 /// How long a missing sequence of another instance is waited for. An instance commits a unit within a minute, or its
@@ -227,13 +227,19 @@ impl Feed {
         Ok(Batch::of(self.entries(position, Some(settled), most.min(BATCH)).await?))
     }
 
-    pub(super) fn former_types(&self, revision: u64) -> Option<Arc<FormerTypes>> {
-        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
-        former.as_ref().filter(|(known, _)| *known == revision).map(|(_, types)| Arc::clone(types))
-    }
-
-    pub(super) fn note_former_types(&self, revision: u64, types: &Arc<FormerTypes>) {
-        *self.former.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, Arc::clone(types)));
+    /// The types that were deleted. They are read again when types have changed.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(in crate::service) async fn former_types(&self) -> Result<Arc<FormerTypes>, StoreError> {
+        let revision = self.store.revision(TYPES);
+        let known = self.former.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, former)) = known.filter(|(known, _)| *known == revision) {
+            return Ok(former);
+        }
+        let former = Arc::new(FormerTypes::read(&*self.store, self.max_time).await?);
+        *self.former.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, Arc::clone(&former)));
+        Ok(former)
     }
 
     async fn start(self: &Arc<Self>) -> Result<(), StoreError> {

@@ -81,6 +81,33 @@ pub(super) async fn last_before(
     }
 }
 
+/// How far the clocks of instances may differ.
+const TOLERANCE: Duration = Duration::from_mins(1);
+
+/// What is wrong with a clock that is behind the newest entry; nothing if it is not.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn behind_entries(
+    store: &dyn Store,
+    now: DateTime,
+    max_time: Duration,
+) -> Result<Option<String>, StoreError> {
+    let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true)).limited(1);
+    let found = store.find(LOGS, &query).await?;
+    let Some(newest) = found.first().and_then(|entry| entry.get_datetime("time").ok()) else { return Ok(None) };
+    let ahead = newest.saturating_duration_since(now);
+    let text = |time: DateTime| time.try_to_rfc3339_string().unwrap_or_default();
+    Ok((ahead > TOLERANCE).then(|| {
+        format!(
+            "the newest entry of the history is of {}, and the clock says {}; set the clock. Until the clock has passed that \
+             entry, at= with a time of today leaves out the changes made under the other clock",
+            text(newest),
+            text(now)
+        )
+    }))
+}
+
 /// The last sequence; 0 without entries.
 pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
     let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true)).limited(1);
@@ -88,7 +115,8 @@ pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, S
     Ok(found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default())
 }
 
-/// The entries of this service, for their index: DATAGERRY's have no sequence.
+/// The entries of this service, for their index: DATAGERRY's have no sequence. A bound instead of `$exists`, as MongoDB then
+/// counts the keys of the index without their documents.
 pub(super) fn has_sequence() -> Filter {
-    condition(&doc! { "sequence": { "$exists": true } })
+    condition(&doc! { "sequence": { "$gt": 0_i64 } })
 }

@@ -5,7 +5,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
-use super::former::FormerTypes;
+use super::entries::visible;
 use super::heads::of_kind;
 use super::moments::as_of_read;
 use super::past::{Moment, changes_of, is_unknown};
@@ -117,7 +117,7 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
         });
     }
     // The entry of an object has its type too.
-    let visible = FormerTypes::of(services).await?.visible(caller, &types);
+    let visible = visible(caller, &types, &*services.feed.former_types().await?);
     let entry = last_deletion(services, "objects", id).await?.filter(|entry| lets_through(visible.as_ref(), entry));
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
     let deleted = removed(&entry, id)?;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::people::Person;
 use crate::support::app::{TestApp, on_each_store};
 
 async fn create(app: &TestApp, name: &str, parent: Option<i64>, order: Option<i64>) -> i64 {
@@ -52,6 +53,10 @@ on_each_store! {
         assert_eq!(node["children"][0]["category"]["public_id"], child);
         assert_eq!(node["children"][0]["types"][0]["name"], "rack");
         assert_eq!(node["types"], json!([]));
+        // A category is no way round the right to read types.
+        let reader = Person::with_rights(app, "reader", &["base.framework.category.view"]).await;
+        let answer = reader.get(app, "/categories/?view=tree").await;
+        assert_eq!(answer.json()["results"][0]["children"][0]["types"], json!([]), "{}", answer.text);
     }
 
     async fn children_of_a_deleted_category_move_up(app) {

@@ -51,7 +51,7 @@ pub enum OpenError {
     #[error("{} is on a file system that has no locks, and nothing would keep a second process from the store; name a directory on another one in store.uri, a local disk for instance", .0.display())]
     NoLocks(PathBuf),
     /// The directory or a file in it cannot be written.
-    #[error("{} or a file in it cannot be written: {source}; give the user of this service the right to write both", path.display())]
+    #[error("{} or a file in it cannot be written: {source}; {}", path.display(), way_to_write(source))]
     NotWritable {
         /// The directory.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The disk is full.
-    #[error("there is no room left for {}: {source}; nothing is lost, make room for {needed} bytes and start again", path.display())]
+    #[error("there is no room left for {}: {source}; nothing is lost, make room for {needed} bytes and start again, or copy the file to another disk: restore takes the copy", path.display())]
     NoRoom {
         /// The file.
         path: PathBuf,
@@ -111,6 +111,14 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+fn way_to_write(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::ReadOnlyFilesystem {
+        "copy the directory to a disk that can be written, and name the copy in store.uri"
+    } else {
+        "give the user of this service the right to write both"
+    }
 }
 
 /// Each error below the store, as the refusal of the store at these paths.
