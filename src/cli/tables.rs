@@ -49,6 +49,10 @@ pub(super) async fn import(
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = types.iter().find(|entry| entry.object_type.name == type_name);
     let entry = entry.ok_or_else(|| {
+        if let Some(entry) = type_name.parse().ok().and_then(|id| types.get(id)) {
+            let name = &entry.object_type.name;
+            return format!("--type takes the name of a type; that of type {type_name} is {name}: --type {name}");
+        }
         let names: Vec<&str> = types.iter().map(|entry| entry.object_type.name.as_str()).collect();
         let nearest = suggest::nearest(type_name, &names).map(|name| format!("; did you mean {name}?"));
         format!("there is no type named {type_name}{}", nearest.unwrap_or_default())

@@ -274,6 +274,7 @@ impl Turn<'_> {
             let end = pause(services, self.id, (&self.stored, &self.webhook), changes, &reason).await?;
             return Err(Stop::End(end));
         }
+        let since = since.try_to_rfc3339_string().unwrap_or_default();
         let told = self.tell(Some(format!("attempts fail since {since}; its deliveries say why")))?;
         self.commit(record.into_iter().chain(told), now).await?;
         Err(Stop::End(End::Later(due_at)))

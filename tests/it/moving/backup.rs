@@ -148,6 +148,8 @@ fn a_backup_into_a_directory_or_into_nowhere_says_what_to_name() {
     fs::write(directory.path().join("one.csv"), "hostname\nweb-1\n").expect("a file");
     let no_type = complaint(&run(directory.path(), &["import", "one.csv", "--type", "serve"]));
     assert!(no_type.ends_with("there is no type named serve; did you mean server?"), "{no_type}");
+    let an_id = complaint(&run(directory.path(), &["import", "one.csv", "--type", "1"]));
+    assert!(an_id.contains("--type takes the name of a type; that of type 1 is "), "{an_id}");
 }
 
 #[test]
