@@ -5,7 +5,7 @@
 //! still be stored:
 //!
 //! - The embedded store has one process, which knows the sequences of its units under way.
-//! - On MongoDB another instance may have taken a sequence that is missing. It is waited for, for at most [`PATIENCE`].
+//! - On MongoDB another instance may have taken a sequence that is missing: see [`gaps`](super::gaps).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,7 +20,8 @@ use super::channels::Channels;
 pub use super::channels::{Batch, Event, Kind, Position, Subscription};
 use super::flights::Flights;
 use super::former::FormerTypes;
-use super::kept::{has_sequence, kept, last};
+use super::gaps::Gaps;
+use super::kept::{has_sequence, kept, last, last_long_ago};
 use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of, is_unknown};
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
@@ -31,9 +32,6 @@ use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
-/// How long a missing sequence of another instance is waited for. An instance commits a unit within a minute, or its
-/// process has died.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// How often the store is asked for changes of other instances.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long entries gather for a batch, for each follower: several times what waking one takes.
@@ -77,8 +75,8 @@ pub struct Feed {
     kept: Mutex<Option<(u64, Kept)>>,
     /// A moment since which no type has changed, and the revision of the types then.
     types_since: Mutex<Option<(u64, Moment)>>,
-    /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
-    gaps: Mutex<BTreeMap<i64, Instant>>,
+    /// Missing sequences of other instances.
+    gaps: Gaps,
     /// Whether the service is ending.
     ending: watch::Sender<bool>,
 }
@@ -115,6 +113,7 @@ impl Feed {
         flights: Arc<Flights>,
         max_time: Duration,
     ) -> Arc<Self> {
+        let gaps = Gaps::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&flights), max_time);
         Arc::new(Self {
             store,
             clock,
@@ -127,7 +126,7 @@ impl Feed {
             former: Mutex::default(),
             kept: Mutex::default(),
             types_since: Mutex::default(),
-            gaps: Mutex::default(),
+            gaps,
             ending: watch::Sender::new(false),
         })
     }
@@ -245,13 +244,14 @@ impl Feed {
     async fn start(self: &Arc<Self>) -> Result<(), StoreError> {
         let begun = self.beginning().await?;
         self.settled.store(begun, Ordering::Release);
+        self.settle().await?;
         let feed = Arc::clone(self);
         // Behind the end of the service the store is closed.
         tokio::spawn(async move { feed.until_end(feed.run()).await });
         Ok(())
     }
 
-    /// Where following begins: behind the last entry, but before any sequence that may still be stored.
+    /// Where following begins, before any sequence that may still be stored. What is settled behind it is passed next.
     async fn beginning(&self) -> Result<Position, StoreError> {
         if !self.store.is_remote() {
             let _none_is_taken = self.flights.gate.lock().await;
@@ -260,16 +260,7 @@ impl Feed {
                 None => last(&*self.store, self.max_time).await,
             };
         }
-        let since = self.clock.now().timestamp_millis() - i64::try_from(PATIENCE.as_millis()).unwrap_or(i64::MAX);
-        let recent = condition(&doc! { "time": { "$gt": DateTime::from_millis(since) } });
-        let query = FindQuery::new(has_sequence().and(recent), self.max_time).sorted(Sort::by("sequence", false));
-        let found = self.store.find(LOGS, &query).await?;
-        let sequences: Vec<i64> = found.iter().filter_map(|entry| integer(entry, "sequence")).collect();
-        let gap = sequences.windows(2).find(|pair| pair[1] > pair[0] + 1);
-        match gap.map(|pair| pair[0]).or(sequences.last().copied()) {
-            Some(position) => Ok(position),
-            None => last(&*self.store, self.max_time).await,
-        }
+        last_long_ago(&*self.store, &*self.clock, self.max_time).await
     }
 
     async fn run(&self) {
@@ -278,7 +269,7 @@ impl Feed {
         loop {
             // An entry may be stored, and settle only when its unit has ended.
             let now = (self.store.revision(LOGS), *ended.borrow_and_update());
-            let is_quiet = seen == Some(now) && self.is_without_gaps();
+            let is_quiet = seen == Some(now) && self.gaps.is_empty();
             if is_quiet || self.channels.followers() == 0 {
                 // A change of this process wakes at once, those of others within the pause.
                 let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
@@ -308,10 +299,6 @@ impl Feed {
         let breath = PER_FOLLOWER.saturating_mul(followers).min(LONGEST_BREATH);
         // Timers are no finer than this.
         if breath < Duration::from_millis(1) { Duration::ZERO } else { breath }
-    }
-
-    fn is_without_gaps(&self) -> bool {
-        self.gaps.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Reads one batch and hands it to the followers; false if there was none.
@@ -366,20 +353,10 @@ impl Feed {
             let is_all = (entries.len() as u64) < BATCH;
             return Ok((entries, last.filter(|_| !is_all).unwrap_or(horizon)));
         }
-        let entries = self.entries(position, None, BATCH).await?;
-        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut settled, mut before, now) = (Vec::with_capacity(entries.len()), position, Instant::now());
-        for entry in entries {
-            let sequence = integer(&entry, "sequence").unwrap_or_default();
-            let is_gap = sequence > before + 1 && !self.flights.are_abandoned(before + 1..sequence);
-            if is_gap && now.duration_since(*gaps.entry(before).or_insert(now)) < PATIENCE {
-                break;
-            }
-            before = sequence;
-            settled.push(entry);
-        }
-        gaps.retain(|gap, _| *gap >= before);
-        Ok((settled, before))
+        let mut entries = self.entries(position, None, BATCH).await?;
+        entries.truncate(self.gaps.settled(position, &entries).await?);
+        let settled = entries.last().and_then(|entry| integer(entry, "sequence")).unwrap_or(position);
+        Ok((entries, settled))
     }
 
     async fn entries(

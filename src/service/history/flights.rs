@@ -69,10 +69,21 @@ impl Flights {
         state.last = state.last.max(sequence);
     }
 
-    /// Whether all these sequences were taken here in vain.
-    pub(super) fn are_abandoned(&self, mut sequences: std::ops::Range<i64>) -> bool {
-        let state = self.locked();
-        sequences.all(|sequence| state.abandoned.contains(&sequence))
+    /// Whether this sequence was taken here in vain.
+    pub(super) fn is_abandoned(&self, sequence: i64) -> bool {
+        self.locked().abandoned.contains(&sequence)
+    }
+
+    /// The newest ranges of sequences that were taken here in vain, at most so many: the first and the last of each.
+    pub(super) fn abandoned(&self, most: usize) -> Vec<(i64, i64)> {
+        let mut ranges: Vec<(i64, i64)> = Vec::new();
+        for &sequence in &self.locked().abandoned {
+            match ranges.last_mut() {
+                Some((_, last)) if *last == sequence - 1 => *last = sequence,
+                _ => ranges.push((sequence, sequence)),
+            }
+        }
+        ranges.split_off(ranges.len().saturating_sub(most))
     }
 
     /// Tells when units have ended.
@@ -101,5 +112,22 @@ impl Flight {
         }
         drop(state);
         self.flights.ended.send_modify(|count| *count += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_in_vain_is_told_as_ranges() {
+        let flights = Flights::new();
+        for (first, count) in [(2, 1), (3, 2), (7, 1), (9, 3)] {
+            flights.begin(first, count).end(false);
+        }
+        flights.begin(5, 1).end(true);
+        assert_eq!(flights.abandoned(9), [(2, 4), (7, 7), (9, 11)]);
+        assert_eq!(flights.abandoned(2), [(7, 7), (9, 11)]);
+        assert!(flights.is_abandoned(3) && !flights.is_abandoned(5));
     }
 }

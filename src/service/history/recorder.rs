@@ -16,6 +16,7 @@ use super::heads::{self, Key};
 use super::kept::last;
 use super::lasting::Lasting;
 use super::resources::resource_of;
+use super::vain::Vain;
 use crate::admission::Ticket;
 use crate::clock::Clock;
 use crate::domain::document::integer;
@@ -47,6 +48,7 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     max_time: Duration,
     flights: Arc<Flights>,
+    vain: Arc<Vain>,
     /// Whether the counter of sequences is behind all that this process found in the store.
     is_caught_up: OnceCell<()>,
     /// When there was no room for a deletion that keeps what it deletes.
@@ -74,17 +76,9 @@ impl Recorder {
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
         let flights = Flights::new();
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        (
-            Arc::new(Self {
-                inner,
-                clock,
-                max_time,
-                flights,
-                is_caught_up: OnceCell::new(),
-                crowded: Mutex::default(),
-            }),
-            feed,
-        )
+        let vain = Vain::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
+        let (is_caught_up, crowded) = (OnceCell::new(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, flights, vain, is_caught_up, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -131,16 +125,20 @@ impl Recorder {
     /// Commits a unit. A caller who leaves does not end it: only its end tells whether its sequences are in use.
     async fn committed(&self, unit: Unit, flight: Option<Flight>) -> Result<Vec<u64>, StoreError> {
         let Some(flight) = flight else { return self.inner.commit(unit).await };
-        let inner = Arc::clone(&self.inner);
+        let (inner, vain) = (Arc::clone(&self.inner), Arc::clone(&self.vain));
         Lasting::of(async move {
             let outcome = inner.commit(unit).await;
-            flight.end(!matches!(
+            let is_refused = matches!(
                 outcome,
                 Err(StoreError::Stale
                     | StoreError::Condition { .. }
                     | StoreError::Duplicate { .. }
                     | StoreError::NoRoom { .. })
-            ));
+            );
+            flight.end(!is_refused);
+            if is_refused {
+                vain.tell();
+            }
             outcome
         })
         .await
@@ -185,6 +183,7 @@ impl Recorder {
             let (next, flight) = self.next(1).await?;
             flight.end(next <= last);
             if next > last {
+                self.vain.tell();
                 return Ok(());
             }
             if let Ok(passed @ 1..) = u32::try_from(last - next) {

@@ -4,6 +4,7 @@ mod back;
 mod changes;
 mod entries;
 mod hidden;
+mod instances;
 mod kept;
 mod killed;
 mod past;
