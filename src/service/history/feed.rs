@@ -162,6 +162,11 @@ impl Feed {
         Ok(self.kept().await?.map_or(0, |(_, sequence)| sequence))
     }
 
+    /// The last position of all, settled or not.
+    pub(super) async fn last(&self) -> Result<Position, StoreError> {
+        last(&*self.store, self.max_time).await
+    }
+
     /// Since when changes are kept.
     pub(super) async fn kept(&self) -> Result<Kept, StoreError> {
         if self.store.is_remote() {

@@ -153,3 +153,28 @@ async fn gaps_that_nobody_explains_are_waited_for_at_the_same_time() {
     clock.advance(TimeDelta::seconds(61));
     assert_eq!(other.get(&behind).await.results("/public_id"), made);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_of_another_instance_is_taken_before_all_is_settled_here() {
+    let Some(uri) = uri().await else { return };
+    let (one, other) = (TestApp::on(&uri, &[]).await, TestApp::on(&uri, &[]).await);
+    let kind = one.create_type("server", &[("hostname", "text")]).await;
+    let begun = now(&one).await.to_string();
+    let missing = taken(&one, 1).await;
+    let first = one.create_object(kind, &json!({"hostname": "a"})).await;
+    let cursor = now(&one).await;
+    let page = other.get(&format!("/changes/?since={cursor}")).await;
+    assert_eq!((page.status.as_u16(), page.json()), (200, json!({"results": [], "next": cursor.to_string()})));
+    other.get(&format!("/changes/?since={}", cursor + 1)).await.error(400, "parameter_invalid");
+    let mut behind = open(&other, Some(&begun)).await;
+    let mut ahead = open(&other, Some(&cursor.to_string())).await;
+    let mut all_ahead =
+        Reader::open(other.request(Method::GET, "/changes/"), Some(&cursor.to_string())).await.expect("a stream");
+    let late = stored_late(&one, missing, kind).await;
+    let second = one.create_object(kind, &json!({"hostname": "b"})).await;
+    assert_eq!(told(&mut behind, 3).await, [json!(late), json!(first), json!(second)]);
+    assert_eq!(told(&mut ahead, 1).await, [json!(second)]);
+    assert_eq!(told(&mut all_ahead, 1).await, [json!(second)]);
+    let page = other.get(&format!("/changes/?since={cursor}")).await;
+    assert_eq!(page.results("/public_id"), [json!(second)]);
+}
