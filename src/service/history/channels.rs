@@ -7,7 +7,6 @@ use tokio::sync::{OnceCell, broadcast};
 
 use super::resources::RESOURCES;
 use crate::domain::document::{integer, text};
-use crate::history::entry::Action;
 
 /// So many batches are kept for followers that are slow; slower ones read the store.
 const KEPT_BATCHES: usize = 64;
@@ -21,8 +20,19 @@ pub struct Event {
     pub before: Option<RawDocumentBuf>,
     /// The document after the change, where it is known.
     pub after: Option<RawDocumentBuf>,
-    /// Whether both are known. Another tool may have changed the document since, or too much has changed.
-    pub is_known: bool,
+    /// Which of them are known.
+    pub known: Known,
+}
+
+/// Which documents of a change are known; a known one may be none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Those before and after it.
+    Both,
+    /// The one after it: another tool made the change, or there was no room to keep what was deleted.
+    After,
+    /// Neither: another tool changed the document since, or too much has changed.
+    Neither,
 }
 
 /// What an event means to a follower.
@@ -54,19 +64,19 @@ impl Event {
     }
 
     /// What it means to a follower of what matches; nothing if it matches neither before nor after. What is not known may
-    /// match, so followers hear of it.
+    /// have matched, so followers hear of it: what matches now has changed for them, and anything else has gone.
     pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
-        if !self.is_known {
-            let is_gone = text(&self.entry, "action") == Some(Action::Delete.name());
-            return Some(if is_gone { Kind::Leave } else { Kind::Change });
-        }
-        let was = self.before.as_deref().is_some_and(&matches);
-        let is = self.after.as_deref().is_some_and(&matches);
-        match (was, is) {
-            (false, true) => Some(Kind::Enter),
-            (true, true) => Some(Kind::Change),
-            (true, false) => Some(Kind::Leave),
-            (false, false) => None,
+        let was = || self.before.as_deref().is_some_and(&matches);
+        let is = || self.after.as_deref().is_some_and(&matches);
+        match self.known {
+            Known::Neither => Some(Kind::Change),
+            Known::After => Some(if is() { Kind::Change } else { Kind::Leave }),
+            Known::Both => match (was(), is()) {
+                (false, true) => Some(Kind::Enter),
+                (true, true) => Some(Kind::Change),
+                (true, false) => Some(Kind::Leave),
+                (false, false) => None,
+            },
         }
     }
 }

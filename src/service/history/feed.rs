@@ -17,7 +17,7 @@ use bson::{DateTime, Document, doc};
 use tokio::sync::{OnceCell, broadcast, watch};
 
 use super::channels::Channels;
-pub use super::channels::{Batch, Event, Kind, Position, Subscription};
+pub use super::channels::{Batch, Event, Kind, Known, Position, Subscription};
 use super::flights::Flights;
 use super::former::FormerTypes;
 use super::gaps::Gaps;
@@ -26,7 +26,7 @@ use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of, is_unk
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
 use crate::domain::document::{integer, raw, text};
-use crate::history::entry::{Action, state_of};
+use crate::history::entry::state_of;
 use crate::history::patch::apply;
 use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS, TYPES};
@@ -399,11 +399,15 @@ impl Feed {
             let resource = RESOURCES.iter().find(|(_, kind)| text(entry, "resource") == Some(kind));
             let (Some((collection, kind)), Some(id)) = (resource, integer(entry, "public_id")) else { continue };
             let state = self.after_entry(collection, id, entry, present.get(&(*kind, id))).await?;
-            let is_known = !matches!(state, PastState::Unknown) && !is_bare_deletion(entry)?;
+            let known = match state {
+                PastState::Unknown => Known::Neither,
+                _ if is_unknown(changes_of(entry)?) => Known::After,
+                _ => Known::Both,
+            };
             let after = if let PastState::Document(document) = state { Some(document) } else { None };
             let before = before_entry(entry, after.as_deref())?;
             present.extend(before.clone().map(|before| ((*kind, id), before)));
-            events.push(Event { entry: entry.clone(), before, after, is_known });
+            events.push(Event { entry: entry.clone(), before, after, known });
         }
         events.reverse();
         Ok(events)
@@ -434,23 +438,15 @@ impl Feed {
     }
 }
 
-/// Whether it is a deletion for whose document there was no room.
-fn is_bare_deletion(entry: &RawDocument) -> Result<bool, StoreError> {
-    let is_deletion = text(entry, "action") == Some(Action::Delete.name());
-    Ok(is_deletion && is_unknown(changes_of(entry)?))
-}
-
+/// The document before the entry; nothing where there was none, or where nobody knows.
 fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Option<RawDocumentBuf>, StoreError> {
     let changes = changes_of(entry)?;
     let has = |name: &str| changes.get(name).ok().flatten();
     if let Some(RawBsonRef::Document(deleted)) = has("deleted") {
         return Ok(Some(deleted.to_owned()));
     }
-    // What another tool changed is not known; what is there now was there before.
-    if is_unknown(changes) {
-        return Ok(after.map(RawDocument::to_owned));
-    }
-    let Some(after) = after.filter(|_| has("created").is_none()) else { return Ok(None) };
+    let is_turned_back = has("created").is_none() && !is_unknown(changes);
+    let Some(after) = after.filter(|_| is_turned_back) else { return Ok(None) };
     let mut before = Document::try_from(after).map_err(unreadable)?;
     apply(&mut before, changes).map_err(unreadable)?;
     Ok(Some(raw(&before)))

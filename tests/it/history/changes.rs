@@ -3,8 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
+use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
 use inventory_service::store::collections::OBJECTS;
+use inventory_service::store::{Change, Unit};
 use reqwest::Method;
 use serde_json::json;
 
@@ -90,6 +92,38 @@ on_each_store! {
             assert_eq!(page.results("/public_id"), [json!(id)], "{}", page.text);
             assert_eq!((page.results("/kind"), page.results("/document")), (vec![json!("change")], vec![json!(null)]));
         }
+    }
+
+    async fn what_another_tool_changed_is_told_whatever_it_was_before(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("note", "text")]).await;
+        let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+        let changed = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let deleted = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let before = stored(app, OBJECTS, Filter::equals("public_id", changed)).await.remove(0);
+        let mut after = before.clone();
+        after.get_array_mut("fields").expect("fields")[0].as_document_mut().expect("a field").insert("value", "b");
+        changed_outside(app, OBJECTS, &before, &after).await;
+        assert_eq!(app.patch(&format!("/objects/{changed}"), &json!({"fields": {"note": "x"}})).await.status, 202);
+        let gone = stored(app, OBJECTS, Filter::equals("public_id", deleted)).await.remove(0);
+        app.store.commit(Unit::of(Change::Delete { collection: OBJECTS, before: raw(&gone) })).await.expect("deleted");
+        let again = json!({"public_id": deleted, "type_id": kind, "author_id": 1, "fields": {"hostname": "c"}});
+        assert_eq!(app.created("/objects/", &again).await, deleted);
+        let told = async |filter: Option<&str>| {
+            let mut parameters = vec![("since", since.as_str()), ("resource", "objects")];
+            parameters.extend(filter.map(|filter| ("filter", filter)));
+            let page = app.get_with("/changes/", &parameters).await;
+            let events = page.json()["results"].as_array().expect("a list").clone();
+            events.iter().map(|event| json!([event["public_id"], event["kind"], event["action"], event["document"]["fields"][0]["value"]])).collect::<Vec<_>>()
+        };
+        let not_known = [json!([changed, "change", "CREATE", null]), json!([deleted, "change", "CREATE", null])];
+        let went = json!([deleted, "leave", "OUTSIDE", null]);
+        let of_a = [json!([changed, "leave", "OUTSIDE", null]), went.clone()];
+        assert_eq!(told(Some(r#"{"f.hostname": "a"}"#)).await, [&not_known[..], &of_a].concat());
+        // Whoever hears of it may have had it or not.
+        let edited = [json!([changed, "change", "OUTSIDE", "b"]), json!([changed, "change", "EDIT", "b"]), went];
+        assert_eq!(told(Some(r#"{"f.hostname": "b"}"#)).await, [&not_known[..], &edited].concat());
+        let again = [json!([deleted, "enter", "CREATE", "c"])];
+        assert_eq!(told(None).await, [&not_known[..], &edited, &again].concat());
     }
 
     async fn a_refused_change_moves_no_cursor(app) {
