@@ -126,6 +126,32 @@ on_each_store! {
         assert_eq!(told(None).await, [&not_known[..], &edited, &again].concat());
     }
 
+    async fn passwords_of_what_an_object_refers_to_show_in_no_event(app) {
+        let body = json!({"name": "account", "author_id": 1,
+            "fields": [{"type": "text", "name": "login", "label": "Login"}, {"type": "password", "name": "secret", "label": "Secret"}],
+            "render_meta": {"summary": {"fields": ["login", "secret"]}, "sections": [{"type": "section", "name": "all", "label": "All", "fields": ["login", "secret"]}]}});
+        let account = app.created("/types/", &body).await;
+        let section = json!({"type": "ref-section", "name": "of", "label": "Of", "fields": [],
+            "reference": {"type_id": account, "section_name": "all", "selected_fields": ["login", "secret"]}});
+        let body = json!({"name": "server", "author_id": 1,
+            "fields": [{"type": "ref", "name": "plain", "label": "Plain", "ref_types": [account]},
+                {"type": "ref", "name": "own", "label": "Own", "ref_types": [account], "summaries": [{"type_id": account, "label": "Account", "icon": "", "line": "{} has {}", "fields": ["login", "secret"]}]},
+                {"type": "ref-section-field", "name": "of-field", "label": "Of", "ref_types": [account]}],
+            "render_meta": {"sections": [section]}});
+        let kind = app.created("/types/", &body).await;
+        let target = app.create_object(account, &json!({"login": "root", "secret": "hunter-one"})).await;
+        let mut reader = open(app, "/changes/?resource=objects&view=render", None).await;
+        let id = app.create_object(kind, &json!({"plain": target, "own": target, "of-field": target})).await;
+        let rendered = app.get(&format!("/objects/{id}")).await.text;
+        assert_eq!(rendered.matches("hunter-one").count(), 7, "an editor sees it elsewhere: {rendered}");
+        let (_, cursor, data) = reader.event().await.expect("an event");
+        let since = cursor.parse::<i64>().expect("a number") - 2;
+        let page = app.get(&format!("/changes/?since={since}&resource=objects&view=render")).await;
+        for told in [data.to_string(), page.text] {
+            assert!(told.contains("root") && !told.contains("hunter"), "{told}");
+        }
+    }
+
     async fn a_refused_change_moves_no_cursor(app) {
         app.create_type("server", &[("hostname", "text")]).await;
         let begun = app.get("/changes/").await.json();
