@@ -19,7 +19,7 @@ pub async fn as_action<T>(action: Action, work: impl Future<Output = T>) -> T {
     ACTION.scope(action, work).await
 }
 
-/// Does `work` without storing what it changes. Rules that the store checks when it commits are not checked.
+/// Does `work` without storing what it changes. What the store would refuse is refused.
 pub async fn rehearse<T>(work: impl Future<Output = T>) -> T {
     REHEARSAL.scope((), work).await
 }

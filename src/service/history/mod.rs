@@ -25,6 +25,7 @@ pub mod moments;
 pub mod past;
 pub mod prune;
 pub mod recorder;
+mod rehearsal;
 mod resources;
 pub mod revert;
 pub mod vain;

@@ -15,6 +15,7 @@ use super::flights::{Flight, Flights};
 use super::heads::{self, Key};
 use super::kept::last;
 use super::lasting::Lasting;
+use super::rehearsal::rehearsed;
 use super::resources::resource_of;
 use super::vain::Vain;
 use crate::admission::Ticket;
@@ -409,6 +410,7 @@ impl Store for Recorder {
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let is_recorded = |change: &Change| resource_of(change.collection()).is_some();
         if author::is_rehearsal() {
+            rehearsed(&*self.inner, &unit, self.max_time).await?;
             return Ok(vec![1; unit.changes.len()]);
         }
         if unit.changes.iter().any(is_recorded) { self.record(unit).await } else { self.inner.commit(unit).await }

@@ -160,6 +160,29 @@ on_each_store! {
         assert_eq!((refused.error(400, "validation_failed"), refused.pointers()).1, ["/parent"]);
     }
 
+    async fn a_rehearsal_is_refused_as_what_it_rehearses(app) {
+        let kind = app.create_type("server", &[]).await;
+        let category = app.created("/categories/", &json!({"name": "server"})).await;
+        let then = now(app).await;
+        let resources = [("types", kind, "type_name_taken"), ("categories", category, "category_name_taken")];
+        for (name, id, _) in resources {
+            assert_eq!(app.patch(&format!("/{name}/{id}"), &json!({"name": "machine"})).await.status, 202);
+        }
+        app.create_type("server", &[]).await;
+        app.created("/categories/", &json!({"name": "server"})).await;
+        for (name, id, code) in resources {
+            let path = format!("/{name}/{id}/revert");
+            let refusals = [json!({"to": then, "dry_run": true}), json!({"to": then})].map(async |body| {
+                app.post(&path, &body).await.error(400, code)["message"].clone()
+            });
+            let [rehearsed, real] = refusals;
+            assert_eq!(rehearsed.await, real.await);
+            // Its own name is no obstacle.
+            let own = app.post(&path, &json!({"to": then + 2, "dry_run": true})).await;
+            assert_eq!(own.status, 202, "{}", own.text);
+        }
+    }
+
     async fn a_difference_names_fields_and_operations(app) {
         let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
         let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
