@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::{DateTime, doc};
-use chrono::{TimeDelta, Utc};
-use inventory_service::clock::ManualClock;
+use chrono::TimeDelta;
+use inventory_service::clock::{Clock, ManualClock, SystemClock};
+use inventory_service::domain::document::raw;
 use inventory_service::history::entry::{Action, Author, Changes, Draft};
 use inventory_service::query::Filter;
+use inventory_service::service::history::vain;
 use inventory_service::store::collections::{HISTORY, LOGS};
 use inventory_service::store::{Change, Unit};
 use reqwest::Method;
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use super::kept::stored;
 use super::now;
 use super::reader::Reader;
-use crate::support::app::TestApp;
+use crate::support::app::{TestApp, on_each_store};
 use crate::support::mongod::{self, Deployment};
 
 /// Much longer than events of another instance take, and much shorter than an unexplained gap is waited for.
@@ -54,7 +56,7 @@ async fn stored_late(app: &TestApp, sequence: i64, type_id: i64) -> i64 {
     let changes = Changes::Deleted(doc! { "public_id": public_id, "type_id": type_id, "fields": [] });
     let (resource, action, after) = ("objects", Action::Delete, None);
     let draft = Draft { resource, public_id, type_id: Some(type_id), action, author: &author, changes, after };
-    let document = draft.entry(None, sequence, DateTime::from_chrono(Utc::now())).0;
+    let document = draft.entry(None, sequence, DateTime::from_chrono(SystemClock.now())).0;
     app.store.commit(Unit::of(Change::Insert { collection: LOGS, document })).await.expect("stored");
     public_id
 }
@@ -109,7 +111,7 @@ async fn notes_of_what_was_taken_in_vain_are_few() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_what_is_missing_before_an_old_entry() {
     let Some(uri) = uri().await else { return };
-    let clock = Arc::new(ManualClock::new(Utc::now() - TimeDelta::minutes(10)));
+    let clock = Arc::new(ManualClock::new(SystemClock.now() - TimeDelta::minutes(10)));
     let old = TestApp::on_with_clock(&uri, &[], clock).await;
     let app = TestApp::on(&uri, &[]).await;
     let kind = old.create_type("server", &[("hostname", "text")]).await;
@@ -139,7 +141,7 @@ async fn what_is_stored_late_is_told_in_its_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gaps_that_nobody_explains_are_waited_for_at_the_same_time() {
     let Some(uri) = uri().await else { return };
-    let clock = Arc::new(ManualClock::new(Utc::now()));
+    let clock = Arc::new(ManualClock::new(SystemClock.now()));
     let (one, other) = (TestApp::on(&uri, &[]).await, TestApp::on_with_clock(&uri, &[], Arc::clone(&clock) as _).await);
     let kind = one.create_type("server", &[("hostname", "text")]).await;
     let behind = format!("/changes/?since={}", now(&one).await);
@@ -177,4 +179,14 @@ async fn a_cursor_of_another_instance_is_taken_before_all_is_settled_here() {
     assert_eq!(told(&mut all_ahead, 1).await, [json!(second)]);
     let page = other.get(&format!("/changes/?since={cursor}")).await;
     assert_eq!(page.results("/public_id"), [json!(second)]);
+}
+
+on_each_store! {
+    async fn a_store_of_one_process_keeps_no_notes_of_another_one(app) {
+        let note = raw(&doc! { "_id": "vain 7", "last": 9_i64, "ranges": [7_i64, 9_i64] });
+        app.store.commit(Unit::of(Change::Insert { collection: HISTORY, document: note })).await.expect("stored");
+        vain::remove_from_local(&*app.store, Duration::from_secs(30)).await.expect("a look");
+        let left = stored(app, HISTORY, Filter::all()).await;
+        assert_eq!(left.len(), if app.store.is_remote() { 2 } else { 1 }, "{left:?}");
+    }
 }
