@@ -60,8 +60,7 @@ pub(super) async fn list_objects(
     request: HttpRequest,
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
-    let params = object_params(&state, &caller.0, Parameters::of(&request)?, &LIST).await?;
-    let state = at::of_list(state, &params, AccessLists::OfToday).await?;
+    let (params, state) = list_params(state, &caller.0, Parameters::of(&request)?).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -77,8 +76,7 @@ pub(super) async fn query_objects(
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     let sent = beside_body(&body.0, Parameters::of(&request)?)?;
-    let params = object_params(&state, &caller.0, sent, &LIST).await?;
-    let state = at::of_list(state, &params, AccessLists::OfToday).await?;
+    let (params, state) = list_params(state, &caller.0, sent).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -94,8 +92,7 @@ pub(super) async fn list_references(
     id: PathId,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = object_params(&state, &caller.0, sent.0, &LIST).await?;
-    let state = at::of_list(state, &params, AccessLists::OfToday).await?;
+    let (params, state) = list_params(state, &caller.0, sent.0).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -124,13 +121,24 @@ pub(super) async fn list_unclean(
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
-/// The fields that the caller may know, for parameters that may name some: those of the moment that is asked for.
+/// The fields that the caller may know, for parameters that may name some.
 pub(super) async fn fields(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<Option<Fields>, ApiError> {
     if !sent.may_name_fields() {
         return Ok(None);
     }
-    let past = at::past(state, sent, AccessLists::OfToday).await?;
-    Ok(Some(field_names::fields(past.as_ref().unwrap_or(&state.services), caller).await?))
+    Ok(Some(field_names::fields(&state.services, caller).await?))
+}
+
+/// The parameters of a list, and the state as of the moment that they ask for: its fields are those that they can name.
+async fn list_params(
+    state: web::Data<HttpState>,
+    caller: &Caller,
+    sent: Parameters,
+) -> Result<(ListParams, web::Data<HttpState>), ApiError> {
+    let state = at::past(&state, &sent, AccessLists::OfToday).await?.unwrap_or(state);
+    let params = object_params(&state, caller, sent, &LIST).await?;
+    at::refuse_beside_others(&params)?;
+    Ok((params, state))
 }
 
 pub(super) async fn object_params(

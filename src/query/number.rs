@@ -148,7 +148,7 @@ impl Number {
 }
 
 /// 2 to the power of 63: the first double above all 64-bit integers.
-const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+pub(in crate::query) const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked and the value has no fraction")]
 fn exact_int(value: f64) -> Option<i64> {

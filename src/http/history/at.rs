@@ -22,17 +22,19 @@ pub(in crate::http) async fn of_list(
     params: &ListParams,
     access: AccessLists,
 ) -> Result<web::Data<HttpState>, ApiError> {
-    if params.sent.get(AT).is_none() {
-        return Ok(state);
-    }
-    if params.query.explain {
+    refuse_beside_others(params)?;
+    Ok(past(&state, &params.sent, access).await?.unwrap_or(state))
+}
+
+/// Refuses a moment of the past beside what speaks of the present alone.
+///
+/// # Errors
+/// 400 for `explain` and for a pipeline beside it.
+pub(in crate::http) fn refuse_beside_others(params: &ListParams) -> Result<(), ApiError> {
+    if params.query.explain && params.sent.get(AT).is_some() {
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
-    if params.query.stages.is_some() {
-        refuse_beside_pipeline(&params.sent)?;
-    }
-    let past = past(&state, &params.sent, access).await?;
-    Ok(past.map_or(state.clone(), |past| with_services(&state, past)))
+    if params.query.stages.is_some() { refuse_beside_pipeline(&params.sent) } else { Ok(()) }
 }
 
 /// The same for a single read, which knows no other parameter.
@@ -67,7 +69,7 @@ pub(in crate::http) fn refuse_beside_pipeline(sent: &Parameters) -> Result<(), A
     }
 }
 
-/// The services as of the moment that a permitted request asks for; nothing without `at`.
+/// The state as of the moment that a permitted request asks for; nothing without `at`.
 ///
 /// # Errors
 /// As [`of_list`]; errors of the store.
@@ -75,10 +77,10 @@ pub(in crate::http) async fn past(
     state: &HttpState,
     sent: &Parameters,
     access: AccessLists,
-) -> Result<Option<Services>, ApiError> {
+) -> Result<Option<web::Data<HttpState>>, ApiError> {
     let Some(at) = sent.get(AT) else { return Ok(None) };
     let moment = moment(&state.services, AT, at).await?;
-    Ok(Some(state.services.as_of((moment, None), access).await?))
+    Ok(Some(with_services(state, state.services.as_of((moment, None), access).await?)))
 }
 
 /// The types as of the moment that a permitted request asks for; the present ones without `at`.
@@ -87,7 +89,7 @@ pub(in crate::http) async fn past(
 /// As [`past`].
 pub(in crate::http) async fn types(state: &HttpState, request: &HttpRequest) -> Result<Arc<Types>, ApiError> {
     let past = past(state, &Parameters::of(request)?, AccessLists::OfThen).await?;
-    let services = past.as_ref().unwrap_or(&state.services);
+    let services = past.as_ref().map_or(&state.services, |past| &past.services);
     Ok(services.types.current(&*services.store, services.max_time).await?)
 }
 

@@ -7,6 +7,7 @@ use super::decimal::{Decimal, Rounding};
 use super::value::{Number, Outcome, Value, exact_i64, found, int_or_long, is_nullish, null};
 use crate::query::compare::compare_bson;
 use crate::query::error::EvalError;
+use crate::query::number::TWO_63;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -74,9 +75,6 @@ impl DoubleDouble {
         }
     }
 }
-
-/// 2 to the power of 63, which is one above the largest number of 64 bits.
-const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// A double without fraction, from -2 to the power of 63 up to that power, which counts as the smallest number.
 fn whole(value: f64) -> i64 {

@@ -9,6 +9,7 @@ use super::parse::{ExprParser, call};
 use super::value::{Number, Outcome, failure, found};
 use crate::query::compare::type_rank;
 use crate::query::error::QueryError;
+use crate::query::number::TWO_63;
 use crate::query::raw::{Element, Elements, Owned, Value, View};
 
 /// One operand; a list is one too.
@@ -73,9 +74,6 @@ fn append_members(message: &mut Vec<u8>, members: &[u8]) {
     // The end of a document has a type as well.
     append_type(message, 0);
 }
-
-/// 2 to the power of 63.
-const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 fn whole_part(number: Number) -> i64 {
     match number {

@@ -4,6 +4,7 @@ use bson::Bson;
 
 use super::decimal::Decimal;
 use crate::query::error::EvalError;
+use crate::query::number::TWO_63;
 
 /// The value of an expression; `None` is a missing field.
 pub(super) type Value = Option<Bson>;
@@ -159,7 +160,6 @@ impl Number {
 
     /// Whether it is a double beyond the integers of 64 bits.
     pub(super) fn is_wide_double(self) -> bool {
-        const TWO_63: f64 = 9_223_372_036_854_775_808.0;
         matches!(self, Self::Double(number) if !(-TWO_63..TWO_63).contains(&number))
     }
 
@@ -192,7 +192,6 @@ pub(super) fn int_or_long(number: i64) -> Bson {
 /// The whole number that a double is.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked and there is no fraction")]
 pub(super) fn exact_i64(number: f64) -> Option<i64> {
-    const TWO_63: f64 = 9_223_372_036_854_775_808.0;
     (number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
 }
 

@@ -1,10 +1,11 @@
 //! Sequences that are missing among the entries of a store of several instances: which of them may still be stored.
 //!
-//! A unit takes its sequences before it is stored, and is stored within a minute, or never. So a missing one is passed
+//! A unit takes its sequences before it is stored. It is stored within a minute, or its process has died. A missing sequence is
+//! passed in three cases:
 //!
-//! - when this process took it in vain, or another one [told](super::vain) so,
-//! - when the entry behind it is [from long ago](super::kept::long_ago),
-//! - or else when it has been missing for [`PATIENCE`]. All gaps of a batch wait at the same time.
+//! - This process took it in vain, or another one [told](super::vain) so.
+//! - The entry behind it is [from long ago](super::kept::long_ago).
+//! - It has been missing for [`PATIENCE`]. All gaps of a batch wait at the same time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -96,11 +96,13 @@ impl Verified {
         let head = Head::of(entry);
         let before = chain.last.map(|last| (last.number, last.hash));
         let follows = head.is_some_and(|head| {
-            let is_next = before.map_or(head.number == 1, |(number, _)| head.number == number + 1);
-            // Pruning removes the oldest entries, and notes the hash of the last one of them. It leaves no gap behind others.
-            let is_begun = !is_next && before.is_none() && self.pruned > 0;
-            let known = if is_begun { previous(entry) } else { before.map(|(_, hash)| hash) };
-            (is_next || known.is_some() && is_begun) && hash_of(entry, known.as_ref()) == Some(head.hash)
+            let known = match before {
+                Some((number, hash)) => (head.number == number + 1).then_some(Some(hash)),
+                None if head.number == 1 => Some(None),
+                // Pruning removes the oldest entries, and notes the hash of the last one of them. It leaves no gap behind others.
+                None => previous(entry).filter(|_| self.pruned > 0).map(Some),
+            };
+            known.is_some_and(|known| hash_of(entry, known.as_ref()) == Some(head.hash))
         });
         if !follows && self.broken.len() < MOST_LISTED {
             self.broken.push(Broken { resource: of.0.to_owned(), public_id: of.1, sequence });
