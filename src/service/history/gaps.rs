@@ -54,7 +54,8 @@ impl Gaps {
         };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut settled, now) = (entries.len(), self.clock.steady());
-        for (index, missing) in gaps {
+        // From the last one on: a gap that was filled in part is looked up by each of its rests before the first one replaces it.
+        for (index, missing) in gaps.into_iter().rev() {
             if self.next_unknown(&missing, &told).is_none() {
                 continue;
             }

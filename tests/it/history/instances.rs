@@ -157,6 +157,24 @@ async fn gaps_that_nobody_explains_are_waited_for_at_the_same_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_gap_does_not_wait_anew() {
+    let Some(uri) = uri().await else { return };
+    let clock = Arc::new(ManualClock::new(SystemClock.now()));
+    let (one, other) = (TestApp::on(&uri, &[]).await, TestApp::on_with_clock(&uri, &[], Arc::clone(&clock) as _).await);
+    let kind = one.create_type("server", &[("hostname", "text")]).await;
+    let behind = format!("/changes/?since={}", now(&one).await);
+    assert_eq!(other.get(&behind).await.json()["results"], json!([]));
+    let missing = taken(&one, 3).await;
+    let made = one.create_object(kind, &json!({"hostname": "a"})).await;
+    assert_eq!(other.get(&behind).await.json()["results"], json!([]));
+    clock.advance(TimeDelta::seconds(50));
+    let late = stored_late(&one, missing + 1, kind).await;
+    assert_eq!(other.get(&behind).await.json()["results"], json!([]));
+    clock.advance(TimeDelta::seconds(11));
+    assert_eq!(other.get(&behind).await.results("/public_id"), [late, made]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_of_another_instance_is_taken_before_all_is_settled_here() {
     let Some(uri) = uri().await else { return };
     let (one, other) = (TestApp::on(&uri, &[]).await, TestApp::on(&uri, &[]).await);
