@@ -1,6 +1,6 @@
 //! Which moments can be asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bson::DateTime;
@@ -9,7 +9,7 @@ use bson::raw::RawDocumentBuf;
 use super::as_of::{AccessLists, Known};
 use super::heads;
 use super::kept::last;
-use super::past::{Moment, Past, PastState, changed_since};
+use super::past::{LOOKS, Moment, Past, PastState, changed_since};
 use super::resources::resource_of;
 use crate::history::entry::state_of;
 use crate::service::directory::Caller;
@@ -77,10 +77,7 @@ pub async fn as_of_read<R: Resource>(
     moment: Moment,
     access: AccessLists,
 ) -> Result<Services, ServiceError> {
-    let mut changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
-    if changed.is_empty() {
-        changed.extend(unseen_change::<R>(services, id).await?.map(|past| (id, past)));
-    }
+    let changed = changed_of::<R>(services, id, moment).await?;
     let past = changed.get(&id).cloned();
     let known = Known { collection: R::COLLECTION, id, changed: Arc::new(changed) };
     let then = services.as_of((moment, Some(known)), access).await?;
@@ -90,7 +87,28 @@ pub async fn as_of_read<R: Resource>(
     Ok(then)
 }
 
-/// What another tool did to the document behind its newest entry.
+/// What changed one resource since, with or without an entry.
+async fn changed_of<R: Resource>(
+    services: &Services,
+    id: i64,
+    moment: Moment,
+) -> Result<BTreeMap<i64, Past>, ServiceError> {
+    let mut unseen = None;
+    for _ in 0..LOOKS {
+        let changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
+        if !changed.is_empty() {
+            return Ok(changed);
+        }
+        // What the service changes meanwhile has its entry at the next look.
+        unseen = unseen_change::<R>(services, id).await?;
+        if unseen.is_none() {
+            break;
+        }
+    }
+    Ok(unseen.into_iter().map(|past| (id, past)).collect())
+}
+
+/// What was done to the document without an entry: by another tool, or just now.
 async fn unseen_change<R: Resource>(services: &Services, id: i64) -> Result<Option<Past>, ServiceError> {
     let Some(kind) = resource_of(R::COLLECTION) else { return Ok(None) };
     let heads = heads::of(&*services.store, &BTreeSet::from([(kind, id)]), services.max_time).await?;

@@ -21,7 +21,7 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// How often the entries of documents are read that changed meanwhile. A second look finds the entry of each change, unless
 /// the change and its entry are not one unit: a MongoDB server by itself, or another tool.
-const LOOKS: usize = 4;
+pub(super) const LOOKS: usize = 4;
 
 /// A moment of the history: the state after all entries up to and including it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

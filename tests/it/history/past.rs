@@ -125,8 +125,8 @@ on_each_store! {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_changes_during_each_question_has_a_past() {
+/// Reads what an object was, while it changes before each question for it, after so many changes.
+async fn read_beside_changes(before: usize) {
     let counter = CountingStore::counter();
     let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
     let kind = app.create_type("server", &[("units", "number")]).await;
@@ -137,8 +137,10 @@ async fn an_object_that_changes_during_each_question_has_a_past() {
         assert_eq!(answer.status, 202, "{}", answer.text);
     };
     let path = format!("/objects/{id}");
-    change(app.request(Method::PATCH, &path), 1).await;
-    let (patch, changes) = (app.request(Method::PATCH, &path), Arc::new(AtomicUsize::new(1)));
+    for units in 1..=before {
+        change(app.request(Method::PATCH, &path), units).await;
+    }
+    let (patch, changes) = (app.request(Method::PATCH, &path), Arc::new(AtomicUsize::new(before)));
     let counted = Arc::clone(&changes);
     counter.before_finds(move |collection| {
         let units = (collection == "framework.objects").then(|| counted.fetch_add(1, Ordering::SeqCst) + 1);
@@ -152,5 +154,15 @@ async fn an_object_that_changes_during_each_question_has_a_past() {
     let answer = app.get(&format!("{path}/native?at={then}")).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.json()["fields"][0]["value"], 0);
-    assert!(changes.load(Ordering::SeqCst) > 1, "it changed between the questions");
+    assert!(changes.load(Ordering::SeqCst) > before, "it changed between the questions");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_changes_during_each_question_has_a_past() {
+    read_beside_changes(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_changes_for_the_first_time_during_the_question_has_a_past() {
+    read_beside_changes(0).await;
 }
