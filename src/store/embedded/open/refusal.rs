@@ -51,7 +51,7 @@ pub enum OpenError {
     #[error("{} is on a file system that has no locks, and nothing would keep a second process from the store; name a directory on another one in store.uri, a local disk for instance", .0.display())]
     NoLocks(PathBuf),
     /// The directory or a file in it cannot be written.
-    #[error("{} or a file in it cannot be written: {source}; {}", path.display(), way_to_write(source))]
+    #[error("{} or a file in it cannot be written: {source}; give the user of this service the right to write both, or copy the directory to a disk that can be written and name the copy in store.uri", path.display())]
     NotWritable {
         /// The directory.
         path: PathBuf,
@@ -111,14 +111,6 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
-}
-
-fn way_to_write(source: &io::Error) -> &'static str {
-    if source.kind() == io::ErrorKind::ReadOnlyFilesystem {
-        "copy the directory to a disk that can be written, and name the copy in store.uri"
-    } else {
-        "give the user of this service the right to write both"
-    }
 }
 
 /// Each error below the store, as the refusal of the store at these paths.
