@@ -506,9 +506,6 @@ pub struct LogEntry {
     pub request_id: Option<String>,
     /// How to go back: `was` has earlier values by their JSON pointers.
     pub changes: Value,
-    /// The SHA-256 of the entry and of the one before it, unless a value of the entry is hidden.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hash: Option<String>,
 }
 
 /// A page of changes.

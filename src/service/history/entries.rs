@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
 use futures::future::ready;
@@ -12,6 +12,7 @@ use futures::future::ready;
 use super::former::FormerTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
+use super::past::Moment;
 use super::resources::{condition, resource_of, unreadable};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::Action;
@@ -138,26 +139,19 @@ async fn list(
     })
 }
 
-/// What clients see of an entry: no values of password fields, no digests but that of the entry. Where a value is hidden, that
-/// is missing too: a guess of the value could be compared with it.
+/// What clients see of an entry: no values of password fields, and no digests. These cover whole documents, so a guess of a
+/// hidden value could be compared with them.
 fn shown(types: &Types, former: &FormerTypes, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
     let mut document = Document::try_from(entry).map_err(unreadable)?;
-    for hidden in ["state", "previous"] {
-        document.remove(hidden);
+    for digest in ["state", "previous", "hash"] {
+        document.remove(digest);
     }
-    let mut is_whole = true;
     if text(entry, "resource") == Some("objects")
         && let Ok(changes) = document.get_document_mut("changes")
     {
         let (type_id, sequence) = (integer(entry, "type_id"), integer(entry, "sequence"));
         let plain = plain_fields((types, former), type_id.unwrap_or_default(), sequence.unwrap_or_default());
-        let before = changes.clone();
         conceal(changes, &plain);
-        is_whole = *changes == before;
-    }
-    match entry.get("hash") {
-        Ok(Some(RawBsonRef::Binary(hash))) if is_whole => drop(document.insert("hash", hex::encode(hash.bytes))),
-        _ => drop(document.remove("hash")),
     }
     Ok(raw(&document))
 }
@@ -183,7 +177,7 @@ pub(super) fn plain_fields<'t>(
     type_id: i64,
     sequence: i64,
 ) -> HashSet<&'t str> {
-    let entry = types.get(type_id).filter(|_| !former.has(type_id, sequence));
+    let entry = types.get(type_id).filter(|_| !former.has(type_id, Moment::Sequence(sequence)));
     entry.map(|entry| entry.object_type.plain_fields().collect()).unwrap_or_default()
 }
 

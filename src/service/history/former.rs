@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bson::doc;
 use bson::raw::RawDocument;
+use bson::{DateTime, doc};
 
 use super::heads::of_kind;
-use super::past::changes_of;
+use super::past::{Moment, changes_of};
 use super::resources::{condition, unreadable};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, text};
@@ -27,10 +27,12 @@ pub struct FormerTypes {
 /// A type that was deleted.
 #[derive(Debug)]
 struct Former {
-    /// The sequence of its deletion. Entries of its objects have smaller ones.
-    until: i64,
-    /// Its last access list; nothing if it cannot be read, which hides everything.
+    /// The sequence and the time of its deletion. Entries of its objects have smaller ones.
+    until: (i64, DateTime),
+    /// Its last access list; nothing if it is not known, which hides everything.
     acl: Option<Acl>,
+    /// Whether another tool deleted it.
+    outside: bool,
 }
 
 impl FormerTypes {
@@ -39,7 +41,7 @@ impl FormerTypes {
     /// # Errors
     /// Errors of the store.
     pub(super) async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
-        let ends = doc! { "action": Action::Delete.name() };
+        let ends = doc! { "action": { "$in": [Action::Delete.name(), Action::Outside.name()] } };
         let returns = doc! { "action": Action::Revert.name(), "changes.created": { "$exists": true } };
         let wanted = of_kind("types").and(condition(&doc! { "$or": [ends, returns] }));
         let query = FindQuery::new(wanted, max_time).sorted(Sort::by("sequence", false));
@@ -53,13 +55,21 @@ impl FormerTypes {
     fn note(&mut self, entry: &RawDocument) -> Result<(), StoreError> {
         let Some(id) = integer(entry, "public_id") else { return Ok(()) };
         let of_id = self.by_id.entry(id).or_default();
-        if text(entry, "action") == Some(Action::Delete.name()) {
+        let sequence = integer(entry, "sequence").unwrap_or_default();
+        let until = (sequence, entry.get_datetime("time").map_err(unreadable)?);
+        let action = text(entry, "action");
+        if action == Some(Action::Delete.name()) {
             let document = changes_of(entry)?.get_document("deleted").map_err(unreadable)?;
             let acl = ObjectType::from_document(document).ok().map(|last| last.acl.clone());
-            of_id.push(Former { until: integer(entry, "sequence").unwrap_or_default(), acl });
-        } else {
+            of_id.push(Former { until, acl, outside: false });
+        } else if action == Some(Action::Revert.name()) {
             // It is the same type again.
             of_id.pop();
+        } else if entry.get("state").ok().flatten().is_none() {
+            of_id.push(Former { until, acl: None, outside: true });
+        } else {
+            // The tool that took it away has brought it back.
+            drop(of_id.pop_if(|last| last.outside));
         }
         Ok(())
     }
@@ -69,16 +79,19 @@ impl FormerTypes {
         self.by_id.iter().flat_map(|(id, of_id)| of_id.iter().map(|former| (*id, former.acl.as_ref())))
     }
 
-    /// Whether the entry is of an object of a type that was deleted since, whatever type has its id now.
-    pub(super) fn has(&self, type_id: i64, sequence: i64) -> bool {
+    /// Whether the type that had this id at the moment was deleted since, whatever type has the id now.
+    pub(super) fn has(&self, type_id: i64, moment: Moment) -> bool {
         let last = self.by_id.get(&type_id).and_then(|of_id| of_id.last());
-        last.is_some_and(|last| sequence <= last.until)
+        last.is_some_and(|last| match moment {
+            Moment::Sequence(sequence) => sequence <= last.until.0,
+            Moment::Time(time) => time <= last.until.1,
+        })
     }
 
     /// The types whose objects the group may not read, and up to which sequence their entries are hidden from it.
     pub(super) fn hidden_from(&self, group_id: i64) -> impl Iterator<Item = (i64, i64)> {
         let is_hidden =
             move |former: &&Former| !former.acl.as_ref().is_some_and(|acl| acl.allows(group_id, Permission::Read));
-        self.by_id.iter().filter_map(move |(id, of_id)| Some((*id, of_id.iter().rev().find(is_hidden)?.until)))
+        self.by_id.iter().filter_map(move |(id, of_id)| Some((*id, of_id.iter().rev().find(is_hidden)?.until.0)))
     }
 }

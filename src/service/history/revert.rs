@@ -6,10 +6,13 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
 use super::entries::visible;
+use super::former::FormerTypes;
 use super::heads::of_kind;
 use super::moments::as_of_read;
 use super::past::{Moment, changes_of, is_unknown};
 use super::resources::unreadable;
+use crate::domain::document::integer;
+use crate::domain::violation::Violation;
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
 use crate::service::categories::{restored_category, update_category};
@@ -52,6 +55,7 @@ pub async fn revert_object(
 ) -> Result<Shown, ServiceError> {
     let then = as_of_read::<Objects>(services, (caller, id), revert.to, AccessLists::OfToday).await?;
     let past = objects::get_object(&then, caller, id).await?;
+    refuse_former(&*services.feed.former_types().await?, &past, revert.to)?;
     let body = taken(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
@@ -117,11 +121,25 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
         });
     }
     // The entry of an object has its type too.
-    let visible = visible(caller, &types, &*services.feed.former_types().await?);
+    let former = services.feed.former_types().await?;
+    let visible = visible(caller, &types, &former);
     let entry = last_deletion(services, "objects", id).await?.filter(|entry| lets_through(visible.as_ref(), entry));
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
+    refuse_former(&former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed(&entry, id)?;
     as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
+}
+
+/// Refuses what was an object of a type that was deleted since. Another type with its id may show what that one hid.
+/// `past` is the object at that moment, or its entry.
+fn refuse_former(former: &FormerTypes, past: &RawDocument, moment: Moment) -> Result<(), ServiceError> {
+    match integer(past, "type_id").filter(|type_id| former.has(*type_id, moment)) {
+        Some(type_id) => {
+            let message = format!("type {type_id} was deleted; restore it first. A new type with its id is another one");
+            Err(ServiceError::Violations(Violation::new("/type_id", message).into()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Brings a deleted type back under its id. Categories do not get it back, nor does it bring its objects.

@@ -9,7 +9,7 @@ use bson::Document;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::bench::{Answer, Bench, Stores};
+use super::bench::{Answer, Bench, Refusal, Stores};
 use super::case::{Case, json_of, random_indexes};
 use super::documents::Material;
 use super::generator::Generator;
@@ -97,6 +97,12 @@ async fn ask_all(
         let question = generator.question();
         let answers = bench.ask(&question).await;
         let case = Case { documents: Vec::new(), indexes: Vec::new(), question };
+        if let Err(Refusal { code: None, words, .. }) = &answers.mongo
+            && ["I/O error", "Server selection timeout"].iter().any(|end| words.contains(end))
+        {
+            let case = Case { documents: material.documents.clone(), ..case };
+            panic!("the server has ended; a question that was under way: {}\n{words}", case.line(Vec::new()));
+        }
         summary.cases += 1;
         match verdict(bench, &case, &answers).await {
             Verdict::Equal { found: true } => summary.found += 1,

@@ -1,7 +1,9 @@
 //! What is hidden from a caller has no past.
 
+use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
 use inventory_service::store::collections::TYPES;
+use inventory_service::store::{Change, Unit};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -165,14 +167,67 @@ on_each_store! {
         assert_eq!((then.status, &then.json()["message"]), (never.status, &never.json()["message"]));
     }
 
-    async fn an_entry_that_hides_a_value_has_no_digest_to_compare_guesses_with(app) {
+    async fn no_entry_has_a_digest_to_compare_guesses_with(app) {
         let kind = app.create_type("account", &[("name", "text"), ("pw", "password")]).await;
         let id = app.create_object(kind, &json!({"name": "a", "pw": "treasure"})).await;
         assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"name": "b"}})).await.status, 202);
-        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"pw": "other"}})).await.status, 202);
         assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
-        let history = app.get(&format!("/objects/{id}/history?limit=0&sort=number")).await;
-        let has_hash: Vec<bool> = history.json()["results"].as_array().expect("a list").iter().map(|entry| entry["hash"].is_string()).collect();
-        assert_eq!(has_hash, [true, true, false, false], "{}", history.text);
+        for path in [format!("/objects/{id}/history?limit=0"), "/logs/?limit=0".to_owned()] {
+            let entries = app.get(&path).await.json()["results"].as_array().expect("a list").clone();
+            assert!(entries.len() >= 3, "{entries:?}");
+            for digest in ["hash", "state", "previous"] {
+                assert!(entries.iter().all(|entry| entry.get(digest).is_none()), "{path}: {digest}");
+            }
+        }
+    }
+
+    async fn what_was_of_a_deleted_type_does_not_come_back_under_another_with_its_id(app) {
+        let kind = app.create_type("account", &[("pw", "password")]).await;
+        let gone = app.create_object(kind, &json!({"pw": "treasure"})).await;
+        let again = app.create_object(kind, &json!({"pw": "treasure"})).await;
+        let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        let time = app.get("/logs/?sort=-sequence&limit=1").await.results("/time")[0].clone();
+        assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        let fields = json!([{"type": "text", "name": "pw", "label": "Password"}]);
+        app.created("/types/", &json!({"public_id": kind, "name": "mine", "label": "Mine", "author_id": 1, "fields": fields})).await;
+        let body = json!({"public_id": again, "type_id": kind, "author_id": 1, "fields": {"pw": "mine"}});
+        assert_eq!(app.post("/objects/", &body).await.status, 200);
+        let refused = |answer: &crate::support::app::Answer| answer.json()["errors"][0]["pointer"] == "/type_id";
+        let restored = send(app.request(Method::POST, &format!("/objects/{gone}/restore"))).await;
+        assert!(restored.status == 400 && refused(&restored), "{}", restored.text);
+        for to in [sequence, time] {
+            let reverted = app.post(&format!("/objects/{again}/revert"), &json!({"to": to})).await;
+            assert!(reverted.status == 400 && refused(&reverted), "{}", reverted.text);
+        }
+        // The type itself brings them back.
+        assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        assert_eq!(send(app.request(Method::POST, &format!("/types/{kind}/restore"))).await.status, 201);
+        assert_eq!(send(app.request(Method::POST, &format!("/objects/{again}/restore"))).await.status, 200);
+    }
+
+    async fn a_type_that_another_tool_deleted_does_not_open_the_past_of_its_objects(app) {
+        let body = json!({"name": "secret", "label": "Secret", "author_id": 1, "fields": [{"type": "text", "name": "note", "label": "Note"}],
+            "acl": {"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE", "DELETE"]}}}});
+        let kind = app.created("/types/", &body).await;
+        let id = app.create_object(kind, &json!({"note": "treasure"})).await;
+        assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        let document = stored(app, TYPES, Filter::equals("public_id", kind)).await.remove(0);
+        let deletion = Change::Delete { collection: TYPES, before: raw(&document) };
+        app.store.commit(Unit::of(deletion)).await.expect("removed");
+        let reader = Person::with_rights(app, "reader", &["base.framework.*"]).await;
+        let look = async || {
+            for path in [format!("/objects/{id}/history"), "/logs/?limit=0".to_owned()] {
+                let answer = reader.get(app, &path).await;
+                assert!(!answer.text.contains("treasure"), "{path}: {}", answer.text);
+            }
+            let restored = send(reader.request(app, Method::POST, &format!("/objects/{id}/restore"))).await;
+            assert!(restored.status.is_client_error(), "{}", restored.text);
+        };
+        // Its history notices that it is gone.
+        reader.get(app, &format!("/types/{kind}/history")).await;
+        look().await;
+        let open = json!({"public_id": kind, "name": "mine", "label": "Mine", "author_id": 1, "fields": body["fields"]});
+        assert_eq!(reader.send(app, Method::POST, "/types/", &open).await.status, 201);
+        look().await;
     }
 }
