@@ -406,6 +406,24 @@ mod tests {
     }
 
     #[test]
+    fn what_ends_a_mongodb_server_is_refused_wherever_it_stands() {
+        let into = doc! { "$elemMatch": { "s": 1 } };
+        for (filter, pointer) in [
+            (doc! { "_id": 1, "": into.clone() }, "/"),
+            (doc! { "_id": 1, "": { "$all": [into.clone()] } }, "/"),
+            (doc! { "_id": 1, "": { "$not": into.clone() } }, "/"),
+            (doc! { "$or": [{ "_id": 1 }, { "": into.clone() }] }, "/$or/1/"),
+            (doc! { "a": { "$elemMatch": { "": into.clone() } } }, "/a/$elemMatch/"),
+        ] {
+            let error = refusal(&filter);
+            assert_eq!((error.kind, error.pointer.as_str()), (QueryErrorKind::Refused, pointer), "{error}");
+        }
+        for filter in [doc! { "": { "$elemMatch": { "$gt": 1 } } }, doc! { "a.": into.clone() }, doc! { "": 1 }] {
+            Filter::parse(&filter, &Limits::default()).expect("a server answers");
+        }
+    }
+
+    #[test]
     fn too_large_filters_are_refused_naming_the_limit() {
         let mut deep = doc! { "a": 1 };
         for _ in 0..20 {

@@ -60,6 +60,9 @@ const OPERATORS: [(&str, Parse); 27] = [
     ("$geoNear", server),
 ];
 
+/// A server of MongoDB 6.0.5 ends on it, if another condition is on an indexed path.
+const ENDS_THE_SERVER: &str = "$elemMatch looks into no elements of a member whose name is empty: it ends a MongoDB server; use $expr and $getField";
+
 /// What may stand beside the operators that a MongoDB server answers.
 const DISTANCES: [&str; 2] = ["$minDistance", "$maxDistance"];
 
@@ -74,6 +77,9 @@ pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Resu
     match value {
         Bson::Document(document) if is_operators(document) => {
             let tests = operators(parser, document)?;
+            if name.is_empty() && tests.iter().any(Test::looks_into_elements) {
+                return Err(parser.at.refused(ENDS_THE_SERVER));
+            }
             Ok(Node::all_of(tests.into_iter().map(|test| node(path.clone(), test)).collect()))
         }
         _ => plain(parser, value).map(|test| Node::Path(path, test)),

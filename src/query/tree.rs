@@ -223,6 +223,16 @@ pub struct Operand {
 }
 
 impl Test {
+    /// Whether it asks for members of elements.
+    pub(super) fn looks_into_elements(&self) -> bool {
+        match self {
+            Self::ElemMatchDocument(_) => true,
+            Self::Not(test) => test.looks_into_elements(),
+            Self::All(tests) => tests.iter().any(Self::looks_into_elements),
+            _ => false,
+        }
+    }
+
     fn is_costly(&self) -> bool {
         match self {
             Self::Regex(_) => true,

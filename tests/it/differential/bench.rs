@@ -202,14 +202,7 @@ impl Bench {
                 Answers { mongo: ask(&self.stores.mongo, self.plain, &query, counted).await, plain, indexed }
             }
             // What is refused before it reaches a store: the server has to refuse it as well.
-            Err(error) => {
-                let ours = Err(Refusal {
-                    code: Some(error.code),
-                    on_purpose: error.kind != inventory_service::query::QueryErrorKind::Malformed,
-                    words: error.to_string(),
-                });
-                Answers { mongo: self.ask_server(question, Asked::AsItIs).await, plain: ours.clone(), indexed: ours }
-            }
+            Err(error) => self.refused(question, &error).await,
         }
     }
 
@@ -225,15 +218,20 @@ impl Bench {
                 };
                 Answers { mongo, plain, indexed }
             }
-            Err(error) => {
-                let ours = Err(Refusal {
-                    code: Some(error.code),
-                    on_purpose: error.kind != QueryErrorKind::Malformed,
-                    words: error.to_string(),
-                });
-                Answers { mongo: self.ask_server(question, Asked::AsItIs).await, plain: ours.clone(), indexed: ours }
-            }
+            Err(error) => self.refused(question, &error).await,
         }
+    }
+
+    /// What is refused before it reaches a store: the server has to refuse it as well, unless it would end on it.
+    async fn refused(&self, question: &Question, error: &QueryError) -> Answers {
+        let ours = Err(Refusal {
+            code: Some(error.code),
+            on_purpose: error.kind != QueryErrorKind::Malformed,
+            words: error.to_string(),
+        });
+        let ends = error.message.contains("ends a MongoDB server");
+        let mongo = if ends { ours.clone() } else { self.ask_server(question, Asked::AsItIs).await };
+        Answers { mongo, plain: ours.clone(), indexed: ours }
     }
 
     /// Asks the server itself: what no store would be asked, or in another way.

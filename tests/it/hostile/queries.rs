@@ -58,6 +58,20 @@ on_each_store! {
         assert_well(app, objects).await;
     }
 
+    async fn no_filter_ends_the_server_of_the_database(app) {
+        let id = some_objects(app).await;
+        let into = json!({"": {"$elemMatch": {"s": 1}}});
+        let both = json!({"public_id": id, "": {"$elemMatch": {"s": 1}}});
+        for filter in [both.clone(), json!([{"$match": {"public_id": id}}, {"$match": into.clone()}])] {
+            app.get_with("/objects/", &[("filter", filter.to_string().as_str())]).await.error(400, "query_224");
+        }
+        let lookup = json!({"$lookup": {"from": "framework.objects", "localField": "public_id", "foreignField": "public_id", "as": "a", "pipeline": [{"$match": into}]}});
+        for stage in [json!({"$match": both.clone()}), lookup, json!({"$unionWith": {"coll": "framework.objects", "pipeline": [{"$match": both}]}})] {
+            app.post("/objects/aggregate", &json!({"pipeline": [stage]})).await.error(400, "query_224");
+        }
+        assert_eq!(app.get("/objects/?limit=1").await.status, 200);
+    }
+
     async fn no_filter_leaves_its_collection(app) {
         let objects = some_objects(app).await;
         for filter in [
