@@ -522,7 +522,8 @@ fn serve_tools(
         command_timeout: state.request_timeout,
         tls: certificates.map(Certificates::plain_config).transpose().map_err(io::Error::other)?,
     };
-    log::info!("wire: listening on mongodb://{}", listener.local_addr()?);
+    let tls = if parts.tls.is_some() { "/?tls=true" } else { "" };
+    log::info!("wire: listening on mongodb://{}{tls}", listener.local_addr()?);
     let task = tokio::spawn(async move {
         if let Err(error) = wire::serve(listener, parts).await {
             log::error!("wire: the listener for MongoDB tools ended: {error}");

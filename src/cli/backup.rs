@@ -90,13 +90,36 @@ fn write_draft(
 ) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
     // Removes the leftover of a killed backup, because an existing file would keep its owner and mode.
     match std::fs::remove_file(draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(draft, &error).into()),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    let bytes = copy(directory, options, &mut file)?;
-    file.sync_all()?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    let mut written = Draft { file: file.map_err(|error| unwritable(draft, &error))?, path: draft };
+    let bytes = copy(directory, options, &mut written)?;
+    written.file.sync_all().map_err(|error| unwritable(draft, &error))?;
     Ok(bytes)
+}
+
+/// The file that becomes the backup. Its errors name it.
+struct Draft<'a> {
+    file: File,
+    path: &'a Path,
+}
+
+impl Write for Draft<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| unwritable(self.path, &error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush().map_err(|error| unwritable(self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> io::Error {
+    let path = path.display();
+    let message = format!("{path} cannot be written: {error}; name a file where you may write and where there is room");
+    io::Error::new(error.kind(), message)
 }
 
 /// A running service makes the copy; without one it is made here.

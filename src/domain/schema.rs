@@ -164,11 +164,6 @@ impl Schema {
         violations
     }
 
-    /// As [`Schema::unknown_members`], of misspelt members alone: for files that other programs wrote.
-    pub fn misspelt_members(&self, body: &Document) -> Violations {
-        Self { unknown: Unknown::Dropped, ..*self }.unknown_members(body, None)
-    }
-
     fn find_unknown(
         &self,
         body: &Document,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::{Method, header};
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 use futures::StreamExt;
@@ -24,6 +25,11 @@ use crate::service::accounts::AccountError;
 use crate::service::history::author as history;
 use crate::service::sign_on::{self, SignOnError};
 use crate::service::{Caller, ErrorCode, rights};
+
+/// What was taken, but may not be what was meant.
+pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
+/// What is said of a deletion on a full disk.
+const UNKEPT: &str = "there is no room: what this deleted is not kept in the history, and cannot be restored";
 
 /// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,11 +81,16 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
                     Err(error) => return Ok(refused(request, &error)),
                 };
                 let ticket = admit(&request, &state, caller);
-                let answered = match author {
-                    Some(author) => ticket.scope(history::by(author, next.call(request))).await,
-                    None => ticket.scope(next.call(request)).await,
+                let Some(author) = author else {
+                    return Ok(ticket.scope(next.call(request)).await?.map_into_left_body());
                 };
-                Ok(answered?.map_into_left_body())
+                let changes = history::noting_unkept(history::by(author, next.call(request)));
+                let (answered, has_unkept) = ticket.scope(changes).await;
+                let mut answered = answered?;
+                if has_unkept {
+                    answered.headers_mut().append(WARNING, HeaderValue::from_static(UNKEPT));
+                }
+                Ok(answered.map_into_left_body())
             }
             Err(error) => Ok(refused(request, &error)),
         }

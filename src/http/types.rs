@@ -1,11 +1,11 @@
 //! Routes of types: docs/api.md, Types.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::Authenticated;
+use super::caller::{Authenticated, WARNING};
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
@@ -25,9 +25,6 @@ use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
 use crate::service::types::{self as service, Changed};
-
-/// What was taken, but may not be what was meant.
-pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
 

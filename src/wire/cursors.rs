@@ -188,8 +188,14 @@ impl Cursors {
     /// Takes a cursor of a user for its next batch.
     ///
     /// # Errors
-    /// Code 43 when there is none, and code 13 when it reads another collection.
-    pub(super) fn take(&self, id: i64, user_id: i64, namespace: &str) -> Result<Taken, WireError> {
+    /// Code 43 when there is none, code 13 when it reads another collection, and MongoDB's three numbers when it was opened
+    /// in another session, in none, or in one that is not said now.
+    pub(super) fn take(
+        &self,
+        id: i64,
+        user_id: i64,
+        (namespace, session): (&str, Option<&[u8]>),
+    ) -> Result<Taken, WireError> {
         let mut cursors = self.lock();
         // A cursor of somebody else is not there.
         let cursor = cursors.get_mut(&id).filter(|cursor| cursor.opened.user_id == user_id).ok_or_else(|| gone(id))?;
@@ -199,6 +205,15 @@ impl Cursors {
                 cursor.opened.namespace
             );
             return Err(WireError::new(code::UNAUTHORIZED, message));
+        }
+        let other_session = match (cursor.opened.session.as_deref(), session) {
+            (None, Some(_)) => Some((50736, "was not created in a session")),
+            (Some(_), None) => Some((50737, "was created in a session, without an lsid")),
+            (Some(opened), Some(said)) if opened != said => Some((50738, "was created in another session")),
+            _ => None,
+        };
+        if let Some((code, why)) = other_session {
+            return Err(WireError::new(code, format!("Cannot run getMore on cursor {id}, which {why}")));
         }
         cursor.used = Instant::now();
         let rest = cursor
@@ -276,24 +291,44 @@ mod tests {
     fn the_seventeenth_cursor_takes_the_place_of_the_least_used_one() {
         let cursors = Cursors::default();
         let ids: Vec<i64> = (0..16).map(|_| cursors.keep(opened(1, 1), rest())).collect();
-        let taken = cursors.take(ids[0], 1, "a.b").expect("the first one");
+        let (own, of_session): (_, Option<&[u8]>) = ("a.b", Some(&[7]));
+        let taken = cursors.take(ids[0], 1, (own, of_session)).expect("the first one");
         cursors.put_back(ids[0], taken.rest);
         cursors.keep(opened(1, 1), rest());
         cursors.keep(opened(2, 1), rest());
         assert_eq!(cursors.len(), 17);
-        assert!(cursors.take(ids[0], 1, "a.b").is_ok());
-        assert_eq!(cursors.take(ids[1], 1, "a.b").err().map(|error| error.code), Some(43));
+        assert!(cursors.take(ids[0], 1, (own, of_session)).is_ok());
+        assert_eq!(cursors.take(ids[1], 1, (own, of_session)).err().map(|error| error.code), Some(43));
     }
 
     #[test]
     fn a_cursor_is_there_for_its_user_alone() {
         let cursors = Cursors::default();
         let id = cursors.keep(opened(1, 1), rest());
-        let refused = |user_id, namespace| cursors.take(id, user_id, namespace).err().map(|error| error.code);
+        let refused =
+            |user_id, namespace| cursors.take(id, user_id, (namespace, Some(&[7]))).err().map(|error| error.code);
         assert_eq!((refused(2, "a.b"), refused(1, "a.c")), (Some(43), Some(13)));
         assert!(!cursors.kill(id, 2, "a.b") && !cursors.kill(id, 1, "a.c"));
         assert!(cursors.kill(id, 1, "a.b"));
         assert_eq!(refused(1, "a.b"), Some(43));
+    }
+
+    #[test]
+    fn a_cursor_is_read_in_its_session_as_in_mongodb() {
+        let cursors = Cursors::default();
+        let of = |session: Option<u8>| Opened { session: session.map(|id| vec![id]), ..opened(1, 1) };
+        for (opened, said, code) in [
+            (None, None, None),
+            (Some(7), Some(7), None),
+            (None, Some(7), Some(50736)),
+            (Some(7), None, Some(50737)),
+            (Some(7), Some(8), Some(50738)),
+        ] {
+            let id = cursors.keep(of(opened), rest());
+            let said = said.map(|id| vec![id]);
+            let refused = cursors.take(id, 1, ("a.b", said.as_deref())).err().map(|error| error.code);
+            assert_eq!(refused, code, "{opened:?} {said:?}");
+        }
     }
 
     #[test]

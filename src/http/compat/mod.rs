@@ -25,10 +25,10 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{HttpMessage, ResponseError, web};
 
 use self::request::Asked;
+use super::caller::WARNING;
 use super::error::ApiError;
 use super::routes::{self, Routes};
 use super::state::HttpState;
-use super::types::WARNING;
 use crate::domain::Violation;
 use crate::service::{ErrorCode, dangling};
 

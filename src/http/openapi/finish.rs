@@ -139,7 +139,7 @@ fn add_components(document: &mut Value) {
             "Advice about the query: a path that no object has, a date that is compared with a text, a constant where an expression is meant, an index that would help.",
         ),
         "Inventory-Warning": text(
-            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, an access list that shuts out its author or names a group that does not exist.",
+            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep.",
         ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
@@ -424,7 +424,8 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         if is_written {
             names.push("Location");
         }
-        if is_written && is_type {
+        let is_deleted = facts.id.starts_with("delete_object") && status.starts_with('2');
+        if is_written && is_type || is_deleted {
             names.push("Inventory-Warning");
         }
         if is_written || facts.takes("If-None-Match") && matches!(status.as_str(), "200" | "304") {

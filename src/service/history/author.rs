@@ -1,17 +1,31 @@
 //! Who makes the changes of a request. It travels with the request's task, as its memory and turns do, so use cases need
 //! not hand it on.
 
+use std::cell::Cell;
+
 use crate::history::entry::{Action, Author};
 
 tokio::task_local! {
     static AUTHOR: Author;
     static ACTION: Action;
     static REHEARSAL: ();
+    static UNKEPT: Cell<bool>;
 }
 
 /// Does `work`; entries of its changes name this author.
 pub async fn by<T>(author: Author, work: impl Future<Output = T>) -> T {
     AUTHOR.scope(author, work).await
+}
+
+/// Does `work`, and tells whether it deleted what the history does not keep, as there was no room.
+pub async fn noting_unkept<T>(work: impl Future<Output = T>) -> (T, bool) {
+    UNKEPT.scope(Cell::new(false), async { (work.await, UNKEPT.with(Cell::get)) }).await
+}
+
+/// The history does not keep what this task deleted.
+pub(super) fn note_unkept() {
+    // Nobody hears of it outside of a request.
+    let _ = UNKEPT.try_with(|unkept| unkept.set(true));
 }
 
 /// Does `work`; entries of its changes have this action, except for removals.

@@ -126,7 +126,7 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
     let entry = last_deletion(services, "objects", id).await?.filter(|entry| lets_through(visible.as_ref(), entry));
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
     refuse_former(&former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
-    let deleted = removed(&entry, id)?;
+    let deleted = removed::<Objects>(&entry, id)?;
     as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
 }
 
@@ -173,7 +173,7 @@ async fn deleted_one<R: Resource>(
         return Err(ServiceError::refused(taken, format!("{} {id} is not deleted", R::NAME)));
     }
     let entry = last_deletion(services, kind, id).await?;
-    removed(&entry.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))?, id)
+    removed::<R>(&entry.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))?, id)
 }
 
 /// The entry of the last deletion under this id.
@@ -185,10 +185,10 @@ async fn last_deletion(services: &Services, kind: &str, id: i64) -> Result<Optio
 }
 
 /// What a deletion removed.
-fn removed(entry: &RawDocument, id: i64) -> Result<Document, ServiceError> {
+fn removed<R: Resource>(entry: &RawDocument, id: i64) -> Result<Document, ServiceError> {
     let changes = changes_of(entry)?;
     if is_unknown(changes) {
-        let message = format!("{id} was deleted on a full disk: there was no room to keep what it was");
+        let message = format!("{} {id} was deleted on a full disk: there was no room to keep what it was", R::NAME);
         return Err(ServiceError::refused(ErrorCode::HistoryUnknown, message));
     }
     resource::decode(changes.get_document("deleted").map_err(unreadable)?)

@@ -181,7 +181,7 @@ impl Planner {
             }
         };
         let kept = object_input::read_fields(stored.get("fields"));
-        let (input, accepted) = self.checked(row, Some(&kept), errors)?;
+        let (input, accepted) = self.checked(row, Some((&stored, &kept)), errors)?;
         let what = if self.is_read && is_same(&input, &accepted, &stored, &kept) {
             What::Keep { public_id: id }
         } else {
@@ -197,14 +197,15 @@ impl Planner {
         Some(PlannedStep { row: index, line: row.line, what, references: accepted.references })
     }
 
-    /// Checks the line by the rules for single objects; `old` are the object's fields, `None` for a new one.
+    /// Checks the line by the rules for single objects; `old` is the object with its fields, `None` for a new one.
     fn checked(
         &self,
         row: &Row,
-        old: Option<&[FieldValue]>,
+        old: Option<(&Document, &[FieldValue])>,
         errors: &mut ReportErrors,
     ) -> Option<(ObjectInput, Accepted)> {
         let before = errors.count();
+        let (whole, old) = old.unzip();
         let stored = old.unwrap_or_default();
         let known = if self.is_read { stored } else { &[] };
         let (mut body, sent) = match &row.source {
@@ -216,7 +217,7 @@ impl Planner {
         }
         let (mut input, mut violations) = ObjectInput::read(&body);
         if matches!(row.source, RowSource::Document(_)) {
-            violations.append(OBJECT.misspelt_members(&body));
+            violations.append(OBJECT.unknown_members(&body, whole.filter(|_| self.is_read)));
         }
         let is_whole = !violations.has_below("/fields");
         errors.add_violations(row.line, violations, &[], &HashSet::new());

@@ -72,6 +72,7 @@ pub(super) async fn aggregate(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
 async fn pipeline(reading: &Reading<'_>, options: &Options, first: Option<Document>) -> Result<Pipeline, WireError> {
     options.only(KNOWN)?;
     options.refuse(REFUSED)?;
+    options.are_flags(&["allowDiskUse"])?;
     options.simple_collation()?;
     if !matches!(options.subject(), Some(Bson::String(_))) {
         return Err(WireError::new(code::NOT_SUPPORTED, "this server aggregates collections alone; name one of them"));

@@ -51,7 +51,7 @@ pub(super) fn number(number: u64) -> Bson {
 
 /// Reads the question of a `distinct`, with its key.
 pub(super) async fn distinct_query(reading: &Reading<'_>, options: &Options) -> Result<(FindQuery, String), WireError> {
-    options.only(&["key", "query", "readConcern", "collation", "hint"])?;
+    options.only(&["key", "query", "readConcern", "collation"])?;
     options.read_concern()?;
     let Some(key) = options.text("key")?.map(str::to_owned) else {
         let message = "BSON field 'distinct.key' is missing but a required field";

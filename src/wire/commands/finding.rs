@@ -57,6 +57,7 @@ const KNOWN: &[&str] = &[
 pub(super) async fn query(reading: &Reading<'_>, options: &Options) -> Result<FindQuery, WireError> {
     options.only(KNOWN)?;
     options.refuse(REFUSED)?;
+    options.are_flags(&["allowDiskUse", "allowPartialResults", "oplogReplay"])?;
     let names = Names { filter: "filter", sort: Some("sort"), projection: Some("projection") };
     let query = question::read(reading, options, &names).await?;
     let (skip, limit) = (options.amount("skip")?.unwrap_or(0), options.amount("limit")?.unwrap_or(0));
@@ -143,7 +144,7 @@ pub(super) async fn get_more(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
     };
     let namespace = format!("{}.{collection}", options.database);
     let cursors = &reading.call.shared.cursors;
-    let mut taken = cursors.take(id, reading.caller.user_id, &namespace)?;
+    let mut taken = cursors.take(id, reading.caller.user_id, (&namespace, options.session().as_deref()))?;
     let mut batch = Batch::new("nextBatch");
     // A failed cursor is gone: it is closed unless this ends well.
     let filled = async {

@@ -40,6 +40,7 @@ pub(super) async fn databases(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
 pub(super) async fn collections(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     let options = &reading.options;
     options.only(&["filter", "nameOnly", "authorizedCollections", "cursor"])?;
+    options.are_flags(&["authorizedCollections"])?;
     let only_names = options.flag("nameOnly")? == Some(true);
     let all = COLLECTIONS.iter().filter(|_| reading.is_here()).map(|collection| {
         let mut described = doc! { "name": collection.name, "type": "collection" };
@@ -60,10 +61,13 @@ pub(super) async fn collections(reading: &Reading<'_>) -> Result<Vec<u8>, WireEr
 pub(super) async fn indexes(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     let options = &reading.options;
     options.only(&["cursor", "includeBuildUUIDs", "includeIndexBuildInfo"])?;
+    options.are_flags(&["includeBuildUUIDs", "includeIndexBuildInfo"])?;
     let namespace = options.namespace()?;
     let Some(collection) = exists(reading, options.collection()?) else {
         return Err(WireError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")));
     };
+    // Whoever may not read it is told so, as everywhere.
+    collection.reach(reading.services(), &reading.caller).await?;
     as_cursor(reading, described_indexes(collection), namespace).await
 }
 

@@ -224,15 +224,24 @@ impl Options {
         }
     }
 
+    /// Refuses what is neither true nor false under names that mean nothing here.
+    ///
+    /// # Errors
+    /// Code 14.
+    pub(super) fn are_flags(&self, names: &[&str]) -> Result<(), WireError> {
+        names.iter().try_for_each(|name| self.flag(name).map(drop))
+    }
+
     /// The time budget of the command, which is never longer than that of the service.
     ///
     /// # Errors
-    /// As [`Options::amount`].
+    /// Code 2 for what is no amount.
     pub(super) fn max_time(&self, most: Duration) -> Result<Duration, WireError> {
-        Ok(match self.amount("maxTimeMS")? {
-            None | Some(0) => most,
-            Some(millis) => Duration::from_millis(millis).min(most),
-        })
+        match self.amount("maxTimeMS") {
+            Ok(None | Some(0)) => Ok(most),
+            Ok(Some(millis)) => Ok(Duration::from_millis(millis).min(most)),
+            Err(error) => Err(WireError::new(code::BAD_VALUE, format!("maxTimeMS: {}", error.message))),
+        }
     }
 
     /// The `batchSize` of a cursor.
@@ -272,9 +281,13 @@ impl Options {
     /// mean the same here.
     ///
     /// # Errors
-    /// Code 72 for anything else.
+    /// Code 72 for anything else, code 9 for what is no document.
     pub(super) fn read_concern(&self) -> Result<bool, WireError> {
-        let Some(concern) = self.document("readConcern")? else { return Ok(false) };
+        let concern = match self.get("readConcern") {
+            None => return Ok(false),
+            Some(Bson::Document(concern)) => concern,
+            Some(_) => return Err(WireError::new(code::FAILED_TO_PARSE, "readConcern must be a document")),
+        };
         if let Some(name) = concern.keys().find(|name| !["level", "provenance"].contains(&name.as_str())) {
             let message = format!("readConcern.{name}: this server has no clock of a cluster; leave it out");
             return Err(WireError::new(code::INVALID_OPTIONS, message));

@@ -106,7 +106,7 @@ fn hint(options: &Options) -> Result<Option<Sort>, WireError> {
         Bson::Document(document) => document.clone(),
         Bson::String(name) if name == "$natural" => doc! { "$natural": 1 },
         Bson::String(_) => Document::new(),
-        other => return Err(options.mismatch("hint", other, "string or object")),
+        _ => return Err(WireError::new(code::FAILED_TO_PARSE, "hint: write the name of an index, or a document")),
     };
     if document.len() == 1 && document.contains_key("$natural") {
         return Ok(Some(Sort::parse(&document)?));

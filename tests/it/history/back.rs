@@ -233,8 +233,11 @@ async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_s
         .await
         .error(503, "store_unavailable");
     assert_eq!(app.patch(&path, &json!({"fields": {"notes": "short"}})).await.status, 503);
-    assert_eq!(app.delete(&path).await.status, 200);
-    assert_eq!(app.delete(&format!("/objects/{other}")).await.status, 200);
+    for path in [path.clone(), format!("/objects/{other}")] {
+        let deleted = app.delete(&path).await;
+        let told = deleted.headers.get("inventory-warning").and_then(|told| told.to_str().ok()).unwrap_or_default();
+        assert!(deleted.status == 200 && told.contains("cannot be restored"), "{told}: {}", deleted.text);
+    }
     let last = app.get(&format!("{path}/history?sort=-number&limit=1")).await.json()["results"][0].clone();
     assert_eq!(
         (&last["action"], &last["changes"], &last["user_name"]),
@@ -253,6 +256,24 @@ async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_s
     let told = app.post(&format!("{path}/restore"), &json!({})).await.error(410, "history_unknown");
     assert!(told["message"].as_str().is_some_and(|message| message.contains("was deleted on a full disk")), "{told}");
     app.get(&format!("{path}?at={then}")).await.error(410, "history_unknown");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_change_has_room_again_deletions_are_kept_again() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("notes", "textarea")]).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(app.create_object(kind, &json!({"notes": "x".repeat(2_000)})).await);
+    }
+    counter.fill_up();
+    assert_eq!(app.delete(&format!("/objects/{}", ids[0])).await.status, 200);
+    counter.make_room();
+    assert_eq!(app.patch(&format!("/objects/{}", ids[1]), &json!({"fields": {"notes": "y"}})).await.status, 202);
+    let deleted = app.delete(&format!("/objects/{}", ids[2])).await;
+    assert!(deleted.status == 200 && deleted.headers.get("inventory-warning").is_none(), "{}", deleted.text);
+    assert_eq!(app.post(&format!("/objects/{}/restore", ids[2]), &json!({})).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -145,6 +145,10 @@ fn a_backup_into_a_directory_or_into_nowhere_says_what_to_name() {
     }
     let nowhere = complaint(&run(directory.path(), &["backup", "nowhere/one"]));
     assert!(nowhere.ends_with("there is no directory nowhere; make it first"), "{nowhere}");
+    // Where no file can be made.
+    let kernel = complaint(&run(directory.path(), &["backup", "/proc/one"]));
+    assert!(kernel.contains("/proc/one") && kernel.contains("cannot be written: "), "{kernel}");
+    assert!(kernel.ends_with("name a file where you may write and where there is room"), "{kernel}");
     fs::write(directory.path().join("one.csv"), "hostname\nweb-1\n").expect("a file");
     let no_type = complaint(&run(directory.path(), &["import", "one.csv", "--type", "serve"]));
     assert!(no_type.ends_with("there is no type named serve; did you mean server?"), "{no_type}");

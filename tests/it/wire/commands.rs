@@ -181,7 +181,7 @@ async fn options_are_honoured_or_refused() {
     assert_eq!(refusal("noCursorTimeout", true.into()).await, 72);
     assert_eq!(refusal("min", doc! { "public_id": 1 }.into()).await, 72);
     assert_eq!(refusal("hint", doc! { "public_id": 1 }.into()).await, 2);
-    assert_eq!(refusal("hint", 7.into()).await, 14);
+    assert_eq!(refusal("hint", 7.into()).await, 9);
     assert_eq!(refusal("filtr", doc! {}.into()).await, 40415);
     assert_eq!(refusal("filter", "text".into()).await, 14);
     assert_eq!(refusal("limit", (-1).into()).await, 51024);

@@ -122,6 +122,7 @@ async fn rights_are_those_of_the_token_and_of_its_user() {
             doc! { "count": collection },
             doc! { "distinct": collection, "key": "name" },
             doc! { "collStats": collection },
+            doc! { "listIndexes": collection },
             doc! { "explain": { "find": collection } },
         ] {
             let (code, message) = refused(&database, command).await;
