@@ -202,8 +202,9 @@ impl FieldRules {
             } else if places[position].is_some() {
                 continue;
             }
-            let is_said = is_read || places[position].is_some();
-            if is_said && rule.required && is_empty(&field.value) && !(is_read && lacked(stored, &rule.name)) {
+            let is_sent = places[position].is_some();
+            let may_lack = is_read && lacked(stored, &rule.name, is_sent.then_some(&field.value));
+            if (is_read || is_sent) && rule.required && is_empty(&field.value) && !may_lack {
                 let pointer =
                     places[position].map_or_else(|| "/fields".to_owned(), |index| format!("/fields/{index}/value"));
                 violations.push(Violation::new(pointer, format!("the field {} needs a value", rule.name)));
@@ -376,10 +377,12 @@ pub fn parse_date(text: &str) -> Option<DateTime> {
     moment.or_else(|_| local()).ok().or_else(day).map(DateTime::from_chrono)
 }
 
-/// Whether the stored object has no value for the field either. A new object has no entries at all.
-fn lacked(stored: &[FieldValue], name: &str) -> bool {
+/// Whether the stored object has no value for the field either, and `sent` is what it has there. A new object has no
+/// entries at all.
+fn lacked(stored: &[FieldValue], name: &str, sent: Option<&Bson>) -> bool {
     let entry = stored.iter().find(|entry| entry.name == name);
-    !stored.is_empty() && entry.is_none_or(|entry| is_empty(&entry.value))
+    let value = entry.map_or(&Bson::Null, |entry| &entry.value);
+    !stored.is_empty() && is_empty(value) && sent.is_none_or(|sent| sent == value)
 }
 
 fn is_empty(value: &Bson) -> bool {

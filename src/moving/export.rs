@@ -21,7 +21,7 @@ use crate::store::{Copying, Documents, Dump, StoreError};
 
 use super::package::{FORMAT, FileEntry, HistorySince, MANIFEST, Manifest, PackagePart};
 use super::place::{above, draft_of};
-use super::{MovingError, tables};
+use super::{MovingError, ids, tables};
 
 pub use super::tables::{DIRECTORY, Tables};
 
@@ -53,6 +53,7 @@ pub async fn export(
         files.push(write_part(&mut *dump, part, &draft.path, progress).await?);
         progress.end();
     }
+    let ids = ids::of_package(ids::given_ids(&mut *dump).await?);
     if let Some(tables) = tables {
         tables.write(&draft.path).await?;
     }
@@ -65,6 +66,7 @@ pub async fn export(
         store: store.kind().to_owned(),
         of_one_moment: dump.is_of_one_moment(),
         files,
+        ids,
         history: since.map(|(time, sequence)| HistorySince { time: time.timestamp_millis(), sequence }),
     };
     draft.finish(place, &manifest, replaces)?;

@@ -4,7 +4,7 @@
 //! The target has a mark until it was read again completely and found equal. Until then no service starts on it.
 //! Repeating skips equal collections and copies the others again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bson::raw::RawDocument;
@@ -21,6 +21,7 @@ use crate::store::copying::COUNTERS;
 use crate::store::{Change, Copying, Documents, Dump, StoreError, Unit};
 
 use super::MovingError;
+use super::ids::given_ids;
 
 const MAX_TIME: Duration = Duration::from_mins(1);
 /// How much is stored at once.
@@ -253,7 +254,7 @@ async fn compare(source: &mut dyn Dump, to: &dyn Copying) -> Result<Result<Vec<(
     let mut collections = Vec::new();
     for name in all {
         if name == COUNTERS {
-            let (ours, theirs) = (counters(source).await?, counters(&mut *target).await?);
+            let (ours, theirs) = (given_ids(source).await?, given_ids(&mut *target).await?);
             if ours.iter().any(|(of, value)| theirs.get(of).is_none_or(|other| other < value)) {
                 return Ok(Err(name));
             }
@@ -269,20 +270,4 @@ async fn compare(source: &mut dyn Dump, to: &dyn Copying) -> Result<Result<Vec<(
         }
     }
     Ok(Ok(collections))
-}
-
-async fn counters(dump: &mut dyn Dump) -> Result<BTreeMap<String, i64>, StoreError> {
-    let mut counters = BTreeMap::new();
-    if !dump.collections().iter().any(|known| known == COUNTERS) {
-        return Ok(counters);
-    }
-    let mut chunks = dump.documents(COUNTERS, &Sort::default()).await?;
-    while let Some(chunk) = chunks.next().await {
-        for counter in chunk?.iter() {
-            if let (Ok(of), Some(value)) = (counter.get_str("_id"), integer(counter, "value")) {
-                counters.insert(of.to_owned(), value);
-            }
-        }
-    }
-    Ok(counters)
 }

@@ -8,6 +8,7 @@
 pub mod control;
 mod error;
 pub mod export;
+mod ids;
 pub mod import;
 pub mod migrate;
 pub mod package;

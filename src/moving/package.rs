@@ -13,6 +13,7 @@ use crate::query::Sort;
 use crate::store::collections::{CATEGORIES, GROUPS, LOGS, OBJECTS, SETTINGS, TYPES, USERS};
 
 use super::MovingError;
+use super::ids::GivenIds;
 
 /// The name of the manifest in a package.
 pub const MANIFEST: &str = "manifest.json";
@@ -103,6 +104,9 @@ pub struct Manifest {
     pub of_one_moment: bool,
     /// The files, in the order of importing.
     pub files: Vec<FileEntry>,
+    /// The largest id that was given, by collection; packages of version 0.1.0 do not say.
+    #[serde(default, skip_serializing_if = "GivenIds::is_empty")]
+    pub ids: GivenIds,
     /// Since when the history is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistorySince>,

@@ -28,7 +28,8 @@ use crate::store::{Change, Condition, Store, StoreError, Unit};
 
 use self::rules::World;
 use super::MovingError;
-use super::package::{Manifest, PackagePart};
+use super::ids;
+use super::package::{MANIFEST, Manifest, PackagePart};
 
 /// How long one query may take.
 const MAX_TIME: Duration = Duration::from_mins(1);
@@ -204,7 +205,8 @@ impl Import<'_> {
                 }
             }
         }
-        Ok(())
+        let stopped = |source| MovingError::Stopped { file: MANIFEST, source };
+        ids::pass(self.store, &self.manifest.ids).await.map_err(stopped)
     }
 
     fn documents(&self, part: PackagePart) -> u64 {

@@ -9,7 +9,6 @@ use super::extremes::Extremes;
 use super::parse::{ExprParser, call};
 use super::sort_array;
 use super::value::{Number, Outcome, Value, exact_i32, failure, found, is_nullish, null, shown, type_name};
-use crate::query::compare::compare_bson;
 use crate::query::error::{EvalError, QueryError};
 
 const N: Shape = Shape::Named(&Names {
@@ -174,8 +173,10 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
     };
     let start = search_bound(arguments, 2)?.unwrap_or(0);
     let end = search_bound(arguments, 3)?.unwrap_or(elements.len()).min(elements.len());
-    let Some(wanted) = arguments.value(1)? else { return found(-1) };
-    let hit = (start..end).find(|&index| compare_bson(&elements[index], &wanted).is_eq());
+    let wanted = arguments.value(1)?;
+    let mut within = elements.into_iter().enumerate().take(end).skip(start);
+    // A missing value is found where an element is undefined.
+    let hit = within.find_map(|(index, element)| compare(&wanted, &Some(element)).is_eq().then_some(index));
     found(hit.and_then(|index| i32::try_from(index).ok()).unwrap_or(-1))
 }
 

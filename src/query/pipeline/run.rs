@@ -16,6 +16,9 @@ use crate::query::expr::Expression;
 use crate::query::projection::{Projection, document_of};
 use crate::query::raw::{Value, append, begin, end, kind};
 
+/// MongoDB takes so many bytes of documents for `$facet` at once, however few its pipelines need. What fails on one of them
+/// fails.
+const FACET_BATCH: usize = 100 * 1024 * 1024;
 /// How large a document of `$facet` may be.
 const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
 /// How many bytes of a document make a step.
@@ -41,7 +44,8 @@ enum Running<'p> {
     Count(&'p str, u64),
     Group(Option<Box<Grouping<'p>>>),
     Unwind(&'p Unwind),
-    Facet(Vec<Part<'p>>),
+    /// With the bytes of the documents that came.
+    Facet(Vec<Part<'p>>, usize),
     Lookup(&'p Lookup),
     Union(&'p Union),
     Sample(Sample),
@@ -112,7 +116,7 @@ impl<'p> Run<'p> {
             Stage::Count(name) => Running::Count(name, 0),
             Stage::Group(group) => Running::Group(Some(Box::new(Grouping::new(group, budget)))),
             Stage::Unwind(unwind) => Running::Unwind(unwind),
-            Stage::Facet(parts) => Running::Facet(parts.iter().map(|part| Part::new(part, budget)).collect()),
+            Stage::Facet(parts) => Running::Facet(parts.iter().map(|part| Part::new(part, budget)).collect(), 0),
             Stage::Lookup(lookup) => Running::Lookup(lookup),
             Stage::Union(union) => Running::Union(union),
             Stage::Sample(size) => Running::Sample(Sample::new(*size, budget)),
@@ -216,8 +220,9 @@ fn push<S: Source>(
             *count += 1;
             Ok(Flow::Continue(()))
         }
-        Running::Facet(parts) => {
-            let mut flow = Flow::Break(());
+        Running::Facet(parts, seen) => {
+            *seen = seen.saturating_add(document.as_bytes().len());
+            let mut flow = if *seen < FACET_BATCH { Flow::Continue(()) } else { Flow::Break(()) };
             for part in parts.iter_mut().filter(|part| !part.is_full) {
                 part.is_full = part.push(document, source)?.is_break();
                 if !part.is_full {
@@ -288,7 +293,7 @@ fn finish<S: Source>(
         Running::Count(name, count) => {
             let _ = push(rest, &encoded(&count_document(name, *count))?, means, give)?;
         }
-        Running::Facet(parts) => {
+        Running::Facet(parts, _) => {
             let document = facets(std::mem::take(parts), source)?;
             let _ = push(rest, &document, means, give)?;
         }

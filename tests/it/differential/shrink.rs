@@ -58,7 +58,8 @@ fn has_groups_in_any_order(stages: &[Bson]) -> bool {
     };
     let own = stages.iter().zip(1..).any(|(stage, next)| {
         let is_group = ["$group", "$sortByCount"].iter().any(|name| is_of(Some(stage), name));
-        is_group && !is_of(stages.get(next), "$sort")
+        let sort = stages.get(next).and_then(|stage| stage.as_document()?.get_document("$sort").ok());
+        is_group && !sort.is_some_and(|sort| sort.contains_key("_id"))
     });
     own || inner_pipelines(stages).iter().any(|inner| has_groups_in_any_order(inner))
 }

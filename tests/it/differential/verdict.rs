@@ -1,6 +1,6 @@
 //! What the answers to one question come to, and the list of what has to differ.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::bench::{Answer, Answers, Asked, Bench, Found, Refusal};
 use super::case::Case;
@@ -50,7 +50,7 @@ pub(super) enum Known {
     /// cannot be told.
     FailureByPlan,
     /// The server's second engine answers otherwise than its first: it moves members, keeps another one of equal values, and wraps
-    /// the largest key. What is not given to it, the server answers as the embedded store does.
+    /// the smallest and the largest key. What is not given to it, the server answers as the embedded store does.
     OtherEngine,
     /// A `$match` behind other stages asks its conditions in the order in which they are written; here in that of filters. The
     /// store that fails begins to fail at such a stage.
@@ -180,6 +180,13 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::ByScan).await, plain) {
         return Some(Known::OtherEngine);
     }
+    if let (Ok(mongo), Ok(plain)) = (mongo, plain)
+        && question.pipeline.is_some()
+        && mongo.documents.len() == plain.documents.len()
+        && mongo.documents.iter().zip(&plain.documents).all(|(mongo, plain)| is_same_unwrapped(mongo, plain))
+    {
+        return Some(Known::OtherEngine);
+    }
     if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::Stored).await, plain) {
         return Some(Known::KeptBetweenStages);
     }
@@ -245,6 +252,25 @@ async fn known_of_pipeline(bench: &Bench, question: &Question, mongo: &Answer, p
             (is_same(&mongo, &plain) || is_near).then_some(Known::PlaceOfMembers)
         }
         _ => None,
+    }
+}
+
+/// Whether the documents are equal once the smallest and the largest keys of the server's are not wrapped.
+fn is_same_unwrapped(mongo: &RawDocumentBuf, plain: &RawDocumentBuf) -> bool {
+    match (Document::try_from(mongo.as_ref()), Document::try_from(plain.as_ref())) {
+        (Ok(mongo), Ok(plain)) => is_same(&unwrapped(mongo.into()), &plain.into()),
+        _ => false,
+    }
+}
+
+fn unwrapped(value: Bson) -> Bson {
+    match value {
+        Bson::Document(document) => match document.get("") {
+            Some(key @ (Bson::MinKey | Bson::MaxKey)) if document.len() == 1 => key.clone(),
+            _ => Bson::Document(document.into_iter().map(|(name, value)| (name, unwrapped(value))).collect()),
+        },
+        Bson::Array(items) => Bson::Array(items.into_iter().map(unwrapped).collect()),
+        other => other,
     }
 }
 

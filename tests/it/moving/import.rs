@@ -1,5 +1,6 @@
 //! Packages read into a store: what comes back, what is refused, and how an interrupted import goes on.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use bson::doc;
@@ -10,7 +11,7 @@ use inventory_service::moving::package::PackagePart;
 use inventory_service::query::{Filter, Sort, Update};
 use inventory_service::service::credentials::{self, NewPassword};
 use inventory_service::service::history::verify;
-use inventory_service::store::collections::{CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
+use inventory_service::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
 use super::backup::{complaint, run, succeeds};
@@ -301,6 +302,25 @@ on_each_kind! {
         assert!(matches!(outcome, Err(MovingError::Refused { lines: 1, .. })), "{outcome:?}");
         let reason = "/user_name: this id belongs to Bob, and so do password and tokens";
         assert!(said(&findings)[0].ends_with(reason), "{:?}", said(&findings));
+    }
+
+    async fn an_id_that_was_given_before_the_export_is_not_given_again(place) {
+        let services = place.demo().await;
+        let from = &*services.store;
+        let mut gone = BTreeMap::new();
+        for collection in [OBJECTS, TYPES, CATEGORIES, USERS, GROUPS] {
+            gone.insert(collection, from.reserve_ids(collection, 3).await.expect("ids") + 2);
+        }
+        let manifest = place.exported(from, "package").await;
+        let store = place.empty().await;
+        for _ in 0..2 {
+            assert!(place.imported(&*store, "package", PLAIN).await.0.is_ok());
+        }
+        for (collection, last) in gone {
+            assert_eq!(manifest.ids.get(collection), Some(&last), "{collection}");
+            let next = store.reserve_ids(collection, 1).await.expect("an id");
+            assert!(next > last && next <= last + 2, "{collection}: {next} after {last}");
+        }
     }
 
     async fn an_imported_user_signs_in_once_he_has_a_password(place) {
