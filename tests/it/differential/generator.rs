@@ -4,6 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::documents::{Material, TYPED};
 use super::random::Random;
+use super::shrink::has_groups_in_any_order;
 use super::values::{scalar, value};
 
 /// What a question consists of, before anybody has looked whether it is one.
@@ -47,7 +48,10 @@ impl<'a> Generator<'a> {
             if self.random.percent(6) {
                 let at = self.random.below(stages.len());
                 if let Some(stage) = stages[at].as_document().cloned() {
-                    stages[at] = self.damaged(stage).into();
+                    let whole = std::mem::replace(&mut stages[at], self.damaged(stage).into());
+                    if has_groups_in_any_order(&stages) {
+                        stages[at] = whole;
+                    }
                 }
             }
             return Question { pipeline: Some(stages), ..Question::default() };

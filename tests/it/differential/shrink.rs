@@ -52,7 +52,7 @@ async fn is_still(bench: &mut Bench, case: &Case, wanted: Verdict) -> bool {
 }
 
 /// Whether groups come out in an order that is each store's own.
-fn has_groups_in_any_order(stages: &[Bson]) -> bool {
+pub(super) fn has_groups_in_any_order(stages: &[Bson]) -> bool {
     let is_of = |stage: Option<&Bson>, name: &str| {
         stage.and_then(Bson::as_document).is_some_and(|stage| stage.contains_key(name))
     };
