@@ -405,12 +405,23 @@ impl Settings {
         positive("api.max_import_bytes", self.api.max_import_bytes as u64)?;
         positive("api.transfer_timeout_s", self.api.transfer_timeout_s)?;
         positive("query.max_time_ms", self.query.max_time_ms)?;
+        positive("query.max_depth", self.query.max_depth as u64)?;
+        positive("query.max_nodes", self.query.max_nodes as u64)?;
+        positive("query.max_in_items", self.query.max_in_items as u64)?;
+        positive("query.max_regex_chars", self.query.max_regex_chars as u64)?;
         positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
         positive("server.request_timeout_s", self.server.request_timeout_s)?;
         positive("store.max_connections", u64::from(self.store.max_connections))?;
+        positive("store.connect_timeout_ms", self.store.connect_timeout_ms)?;
         let base_url = &self.api.base_url;
         if !(base_url.is_empty() || base_url.starts_with("http://") || base_url.starts_with("https://")) {
             return Err(invalid("api.base_url", "must start with http:// or https://, or be empty"));
+        }
+        if base_url.contains(['?', '#']) {
+            return Err(invalid(
+                "api.base_url",
+                "must end with its path, as paths are put behind it; leave out ? and #",
+            ));
         }
         self.store.location()?;
         self.server.proxies()?;

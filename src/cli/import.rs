@@ -54,9 +54,9 @@ impl ImportCommand {
             let services = services_alone(&settings, store).await?;
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
-        let store: Arc<dyn Store> =
-            if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
-        let recorded = Recorder::around(Arc::clone(&store), Arc::new(SystemClock), settings.query.max_time()).0;
+        let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
+        let recorded =
+            Recorder::around(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock), settings.query.max_time()).0;
         let stores = Stores { plain: &*store, recorded: &*recorded };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());

@@ -157,7 +157,7 @@ impl Schema {
     }
 
     /// Members of a client's body that the schema does not list and does not let pass, see [`Unknown`]. `stored` is the document
-    /// that the body changes: members that it has anywhere pass.
+    /// that the body changes. Members that it has pass: at the top those of its top, deeper those that it has anywhere.
     pub fn unknown_members(&self, body: &Document, stored: Option<&Document>) -> Violations {
         let mut violations = Violations::new();
         self.find_unknown(body, &StoredNames::of(stored), &mut String::new(), &mut violations);
@@ -176,7 +176,10 @@ impl Schema {
             pointer::push(pointer, name);
             if let Some(member) = self.members.iter().find(|member| member.name == name) {
                 member.kind.find_unknown(value, stored, pointer, violations);
-            } else if !READ_ONLY.contains(&name.as_str()) && violations.count() < MOST && !stored.contain(name) {
+            } else if !READ_ONLY.contains(&name.as_str())
+                && violations.count() < MOST
+                && !stored.contain(name, length == 0)
+            {
                 violations.extend(self.stranger(name, pointer));
             }
             pointer.truncate(length);
@@ -219,8 +222,11 @@ impl<'a> StoredNames<'a> {
         Self { document, names: OnceCell::new() }
     }
 
-    /// Whether the document has a member of this name, at whatever depth.
-    fn contain(&self, name: &str) -> bool {
+    /// Whether the document has a member of this name: at the top, or at whatever depth.
+    fn contain(&self, name: &str, at_top: bool) -> bool {
+        if at_top {
+            return self.document.is_some_and(|document| document.contains_key(name));
+        }
         let collected = self.names.get_or_init(|| {
             let mut names = HashSet::new();
             if let Some(document) = self.document {

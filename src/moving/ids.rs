@@ -2,18 +2,18 @@
 //! Access lists, references and authors may still name what had it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use bson::doc;
 use futures::StreamExt;
 
-use super::package::PackagePart;
-use crate::domain::document::integer;
-use crate::query::{Filter, Sort};
+use crate::domain::document::{integer, raw};
+use crate::query::Sort;
+use crate::store::collections::{CATEGORIES, GROUPS, OBJECTS, TYPES, USERS};
 use crate::store::copying::COUNTERS;
-use crate::store::{Dump, FindQuery, Store, StoreError};
+use crate::store::{Copying, Documents, Dump, StoreError};
 
-/// How long one query may take.
-const MAX_TIME: Duration = Duration::from_mins(1);
+/// Collections of a package whose documents have ids of their own.
+const OF_PACKAGE: [&str; 5] = [CATEGORIES, GROUPS, OBJECTS, TYPES, USERS];
 
 /// The largest id that was given or stored, by collection.
 pub(super) type GivenIds = BTreeMap<String, i64>;
@@ -35,26 +35,17 @@ pub(super) async fn given_ids(dump: &mut dyn Dump) -> Result<GivenIds, StoreErro
     Ok(given)
 }
 
-/// Those of the parts of a package.
+/// Those of what a package has.
 pub(super) fn of_package(mut given: GivenIds) -> GivenIds {
-    given.retain(|collection, _| PackagePart::ALL.iter().any(|part| part.collection() == collection));
+    given.retain(|collection, _| OF_PACKAGE.contains(&collection.as_str()));
     given
 }
 
 /// Lets the store give larger ids alone.
-pub(super) async fn pass(store: &dyn Store, given: &GivenIds) -> Result<(), StoreError> {
-    for (collection, last) in given {
-        let largest = FindQuery::new(Filter::all(), MAX_TIME).sorted(Sort::by("public_id", true)).limited(1);
-        let stored = store.find(collection, &largest).await?;
-        if stored.first().and_then(|document| integer(document, "public_id")).unwrap_or_default() >= *last {
-            continue;
-        }
-        // Only a taken id tells where the counter is.
-        let mut next = store.reserve_ids(collection, 1).await?;
-        while next < *last {
-            let missing = u32::try_from(last - next).unwrap_or(u32::MAX);
-            next = store.reserve_ids(collection, missing).await? + i64::from(missing) - 1;
-        }
+pub(super) async fn pass(store: &dyn Copying, given: GivenIds) -> Result<(), StoreError> {
+    let mut counters = Documents::new();
+    for (of, value) in of_package(given) {
+        counters.push(&raw(&doc! { "_id": of, "value": value }));
     }
-    Ok(())
+    store.append(COUNTERS, counters).await
 }

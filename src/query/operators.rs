@@ -61,7 +61,7 @@ const OPERATORS: [(&str, Parse); 27] = [
 ];
 
 /// A server of MongoDB 6.0.5 ends on it, if another condition is on an indexed path.
-const ENDS_THE_SERVER: &str = "$elemMatch looks into no elements of a member whose name is empty: it ends a MongoDB server; use $expr and $getField";
+const ENDS_THE_SERVER: &str = "$elemMatch with conditions is refused on a member with an empty name: it ends a MongoDB server; ask with $getField";
 
 /// What may stand beside the operators that a MongoDB server answers.
 const DISTANCES: [&str; 2] = ["$minDistance", "$maxDistance"];

@@ -61,10 +61,11 @@ impl Services {
         if is_today && !is_known {
             self.feed.note_types_since(at, revision);
         }
-        let types = if is_today {
+        let former = self.feed.former_types().await?;
+        let types = if is_today && !former.has_unnoticed() {
             TypeCatalog::of(present)
         } else {
-            TypeCatalog::before(present, self.feed.former_types().await?)
+            TypeCatalog::before(present, former)
         };
         Ok(Self {
             store,

@@ -52,7 +52,7 @@ pub trait Copying: Store {
     }
 
     /// Stores new documents as they are, in a collection of any name. On the embedded store it stores all or none. Only
-    /// for stores that nobody else uses: no revision moves. A counter moves only by a document of [`COUNTERS`].
+    /// for stores that nobody else uses: no revision moves. A counter moves only by a document of [`COUNTERS`], and never back.
     ///
     /// # Errors
     /// MUST be [`StoreError::Duplicate`] when a unique index refuses a document.

@@ -166,7 +166,18 @@ fn a_value_out_of_its_range_names_the_file_that_has_it() {
     let file = directory.path().join("config/local.toml");
     assert_eq!(refusal, format!("{}: api.max_limit: must be at least 1", file.display()));
     // What was typed on the command line is in sight.
-    assert_eq!(refused(&[], &[("api.max_limit", "0")]), "api.max_limit: must be at least 1");
+    for key in [
+        "api.max_limit",
+        "query.max_depth",
+        "query.max_nodes",
+        "query.max_in_items",
+        "query.max_regex_chars",
+        "store.connect_timeout_ms",
+    ] {
+        assert_eq!(refused(&[], &[(key, "0")]), format!("{key}: must be at least 1"));
+    }
+    let with_query = refused(&[], &[("api.base_url", "https://inventory.example.org?a")]);
+    assert!(with_query.starts_with("api.base_url: must end with its path"), "{with_query}");
     assert!(!refused(&[("INVENTORY__STORE__URI", "db:hush")], &[]).contains("hush"));
 }
 

@@ -289,6 +289,9 @@ fn lift_descriptions(operation: &mut Value) {
     }
 }
 
+/// Operations that delete objects.
+const REMOVE_OBJECTS: [&str; 4] = ["delete_object", "delete_objects", "delete_selected_objects", "delete_type"];
+
 /// The facts that decide about errors and headers of an operation.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state")]
 struct Facts {
@@ -424,7 +427,7 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         if is_written {
             names.push("Location");
         }
-        let is_deleted = facts.id.starts_with("delete_object") && status.starts_with('2');
+        let is_deleted = REMOVE_OBJECTS.contains(&facts.id.as_str()) && status.starts_with('2');
         if is_written && is_type || is_deleted {
             names.push("Inventory-Warning");
         }

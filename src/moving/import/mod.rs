@@ -24,12 +24,12 @@ use bson::DateTime;
 use bson::raw::RawDocumentBuf;
 
 use crate::progress::Progress;
-use crate::store::{Change, Condition, Store, StoreError, Unit};
+use crate::store::{Change, Condition, Copying, Store, StoreError, Unit};
 
 use self::rules::World;
 use super::MovingError;
 use super::ids;
-use super::package::{MANIFEST, Manifest, PackagePart};
+use super::package::{Manifest, PackagePart};
 
 /// How long one query may take.
 const MAX_TIME: Duration = Duration::from_mins(1);
@@ -82,7 +82,7 @@ pub struct Summary {
 #[derive(Clone, Copy)]
 pub struct Stores<'a> {
     /// The store itself.
-    pub plain: &'a dyn Store,
+    pub plain: &'a dyn Copying,
     /// The same, with entries of the history for what changes.
     pub recorded: &'a dyn Store,
 }
@@ -135,6 +135,8 @@ pub async fn import(
         if !import.takes_history {
             import.store = stores.recorded;
         }
+        // In front of everything: nobody else may get an id that what comes still names.
+        ids::pass(stores.plain, import.manifest.ids.clone()).await?;
         import.write().await?;
     }
     Ok(import.summaries)
@@ -205,8 +207,7 @@ impl Import<'_> {
                 }
             }
         }
-        let stopped = |source| MovingError::Stopped { file: MANIFEST, source };
-        ids::pass(self.store, &self.manifest.ids).await.map_err(stopped)
+        Ok(())
     }
 
     fn documents(&self, part: PackagePart) -> u64 {

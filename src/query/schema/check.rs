@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use bson::Bson;
 
-use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits};
+use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits, by_bytes};
 use crate::query::compare::{compare_bson, number, same_bracket};
 use crate::query::error::EvalError;
 use crate::query::path::{Leaf, Path};
@@ -147,7 +147,7 @@ impl Properties {
             }
         }
         for (pattern, schema) in &self.patterns {
-            if pattern.matches(View::Text(member.name))? {
+            if pattern.matches(View::Text(by_bytes(member.name).as_bytes()))? {
                 is_named = true;
                 if !schema.accepts(member.value)? {
                     return Ok(false);

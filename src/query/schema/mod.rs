@@ -14,6 +14,8 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use bson::Bson;
 use bson::raw::RawDocument;
 
@@ -142,6 +144,16 @@ enum OtherMembers {
 #[derive(Debug, Clone)]
 struct Properties {
     named: Vec<(String, Schema)>,
+    /// The patterns and the names that they are compared with are those of [`by_bytes`].
     patterns: Vec<(Regex, Schema)>,
     rest: OtherMembers,
+}
+
+/// A character for each byte: `patternProperties` of MongoDB takes names and patterns as bytes, unlike `pattern`. So `.`
+/// stands for half an umlaut there.
+fn by_bytes(text: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(text) {
+        Ok(ascii) if ascii.is_ascii() => Cow::Borrowed(ascii),
+        _ => text.iter().copied().map(char::from).collect(),
+    }
 }

@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 
 use super::check::are_unique;
-use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits, encrypt};
+use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits, by_bytes, encrypt};
 use crate::query::error::{Location, QueryError, code};
 use crate::query::expr::Divisor;
 use crate::query::raw::kind;
@@ -425,7 +425,8 @@ impl<'a> SchemaReader<'a> {
             let schema = self.member("patternProperties", pattern, schema)?;
             let pattern = self.within("patternProperties", |reader| {
                 reader.location.check_regex(pattern)?;
-                Regex::new(pattern, "").or_else(|(_, message)| reader.refuse(code::BAD_VALUE, message))
+                Regex::new(&by_bytes(pattern.as_bytes()), "")
+                    .or_else(|(_, message)| reader.refuse(code::BAD_VALUE, message))
             })?;
             patterns.push((pattern, schema));
         }

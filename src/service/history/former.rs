@@ -14,8 +14,8 @@ use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, text};
 use crate::domain::object_type::ObjectType;
 use crate::history::entry::Action;
-use crate::query::Sort;
-use crate::store::collections::LOGS;
+use crate::query::{Filter, Sort};
+use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
 /// Types that were deleted and did not come back, by their ids; the oldest of an id first.
@@ -43,11 +43,29 @@ impl FormerTypes {
     pub(super) async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
         let ends = doc! { "action": { "$in": [Action::Delete.name(), Action::Outside.name()] } };
         let returns = doc! { "action": Action::Revert.name(), "changes.created": { "$exists": true } };
-        let wanted = of_kind("types").and(condition(&doc! { "$or": [ends, returns] }));
+        // Other tools reach a MongoDB store alone; there the newest entry of each type counts.
+        let is_shared = store.is_remote();
+        let ended = condition(&doc! { "$or": [ends, returns] });
+        let wanted = if is_shared { of_kind("types") } else { of_kind("types").and(ended) };
         let query = FindQuery::new(wanted, max_time).sorted(Sort::by("sequence", false));
         let mut former = Self::default();
+        let mut last_states = BTreeMap::new();
         for entry in store.find(LOGS, &query).await?.iter() {
             former.note(entry)?;
+            if let Some(id) = integer(entry, "public_id") {
+                last_states.insert(id, entry.get("state").ok().flatten().is_some());
+            }
+        }
+        if is_shared {
+            let stored = store.find(TYPES, &FindQuery::new(Filter::all(), max_time)).await?;
+            for id in stored.iter().filter_map(|stored| integer(stored, "public_id")) {
+                last_states.remove(&id);
+            }
+            // Another tool deleted these, and nothing has noticed it yet.
+            for (id, _) in last_states.into_iter().filter(|(_, had_state)| *had_state) {
+                let until = (i64::MAX, DateTime::MAX);
+                former.by_id.entry(id).or_default().push(Former { until, acl: None, outside: true });
+            }
         }
         Ok(former)
     }
@@ -63,13 +81,12 @@ impl FormerTypes {
             let acl = ObjectType::from_document(document).ok().map(|last| last.acl.clone());
             of_id.push(Former { until, acl, outside: false });
         } else if action == Some(Action::Revert.name()) {
-            // It is the same type again.
-            of_id.pop();
+            // It is the same type again. What another tool deleted cannot be restored.
+            if let Some(last) = of_id.iter().rposition(|former| !former.outside) {
+                of_id.remove(last);
+            }
         } else if entry.get("state").ok().flatten().is_none() {
             of_id.push(Former { until, acl: None, outside: true });
-        } else {
-            // The tool that took it away has brought it back.
-            drop(of_id.pop_if(|last| last.outside));
         }
         Ok(())
     }
@@ -86,6 +103,11 @@ impl FormerTypes {
             Moment::Sequence(sequence) => sequence <= last.until.0,
             Moment::Time(time) => time <= last.until.1,
         })
+    }
+
+    /// Whether another tool deleted a type, which no entry tells yet.
+    pub(in crate::service) fn has_unnoticed(&self) -> bool {
+        self.by_id.values().flatten().any(|former| former.until.0 == i64::MAX)
     }
 
     /// The types whose objects the group may not read, and up to which sequence their entries are hidden from it.

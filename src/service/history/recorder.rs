@@ -90,7 +90,6 @@ impl Recorder {
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
             let (entries, flight) = self.entries(&unit, &author, kept).await?;
-            let takes_room = !entries.is_empty() && !removes_only(&unit);
             recorded.changes.extend(entries);
             match self.committed(recorded, flight).await {
                 Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_only(&unit) => {
@@ -107,10 +106,8 @@ impl Recorder {
                     if kept != begun {
                         self.note_crowded();
                     }
-                    match kept {
-                        Kept::Names => author::note_unkept(),
-                        Kept::Documents if takes_room => self.note_room(),
-                        Kept::Documents => {}
+                    if kept == Kept::Names {
+                        author::note_unkept();
                     }
                     return Ok(asked.counts(&counts));
                 }
@@ -122,11 +119,6 @@ impl Recorder {
     fn note_crowded(&self) {
         log::warn!("no room: what is deleted in the next minute is not kept, and cannot be restored");
         *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    /// There is room again: what was stored just now had some.
-    fn note_room(&self) {
-        *self.crowded.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn is_crowded(&self) -> bool {

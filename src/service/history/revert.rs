@@ -135,8 +135,9 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
 fn refuse_former(former: &FormerTypes, past: &RawDocument, moment: Moment) -> Result<(), ServiceError> {
     match integer(past, "type_id").filter(|type_id| former.has(*type_id, moment)) {
         Some(type_id) => {
-            let message =
-                format!("type {type_id} was deleted; restore it first. A new type with its id is another one");
+            let message = format!(
+                "type {type_id} of then was deleted, and a new type with its id is another one; restore that of then first"
+            );
             Err(ServiceError::Violations(Violation::new("/type_id", message).into()))
         }
         None => Ok(()),

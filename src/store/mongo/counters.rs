@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bson::{Bson, doc};
+use bson::{Bson, RawDocumentBuf, doc};
 use mongodb::options::ReturnDocument;
 
 use super::Inner;
@@ -141,6 +141,17 @@ async fn lead(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreEr
 /// Raises the counter to the largest stored id: other tools store documents without using the counter.
 pub(super) async fn catch_up(inner: &Inner, collection: &str) -> Result<(), StoreError> {
     raise_to(inner, collection, largest(inner, collection).await?).await
+}
+
+/// Raises counters to at least what the documents say.
+pub(super) async fn take(inner: &Inner, counters: &[RawDocumentBuf]) -> Result<(), StoreError> {
+    for counter in counters {
+        let of = counter.get_str("_id").map_err(StoreError::backend)?;
+        let value = value_of(counter, "value", of)?;
+        raise_to(inner, of, value).await?;
+        lead(inner, of, value).await?;
+    }
+    Ok(())
 }
 
 async fn raise_to(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {

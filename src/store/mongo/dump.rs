@@ -195,6 +195,9 @@ pub(super) async fn append(inner: &Inner, collection: &str, documents: &Document
     if documents.is_empty() {
         return Ok(());
     }
+    if collection == super::counters::COUNTERS {
+        return super::counters::take(inner, &documents).await;
+    }
     let stored = inner.collection(collection).insert_many(documents).ordered(false).await;
     stored.map(drop).map_err(|error| write_error(&error, collection, &inner.indexes))
 }

@@ -291,8 +291,8 @@ on_each_store! {
         assert_eq!((values(app, 1).await["cores"].clone(), values(app, 1).await["hostname"].clone()), (json!(9), json!("a")));
         let broken = "{\"fields\":[{\"name\":\"cores\",\"value\":\"x\"}]}\n{\n[]\n{\"type_id\":99}\n{\"fields\":[{\"name\":\"colour\",\"value\":1}]}\n";
         assert_eq!(errors(&import(app, &target, broken).await), at(&[(1, "cores"), (2, ""), (3, ""), (4, "type_id"), (5, "colour")]));
-        let strange = "{\"hostname\":\"lost\"}\n{\"public_id\":1,\"colour\":\"red\"}\n{\"public_id\":2,\"views\":0}\n";
-        assert_eq!(errors(&import(app, &target, strange).await), at(&[(1, "hostname"), (2, "colour")]));
+        let strange = "{\"hostname\":\"lost\"}\n{\"public_id\":1,\"colour\":\"red\"}\n{\"public_id\":2,\"views\":0}\n{\"public_id\":3,\"value\":3}\n";
+        assert_eq!(errors(&import(app, &target, strange).await), at(&[(1, "hostname"), (2, "colour"), (4, "value")]));
         let key = format!("{target}&key=hostname");
         assert_eq!(counts(&import(app, &key, "{\"fields\":[{\"name\":\"hostname\",\"value\":\"b\"},{\"name\":\"cores\",\"value\":3}]}").await), (0, 1, 0));
     }

@@ -54,7 +54,8 @@ on_each_store! {
         let read = app.get(&format!("{path}/native")).await.json();
         assert_eq!(app.put(&path, &read).await.status, 200);
         assert_eq!(app.patch(&path, &json!({"fields": {"purpose": "b"}})).await.status, 202);
-        assert_eq!(app.patch(&path, &json!({"fields": {"host": null}})).await.status, 202);
+        assert_eq!(app.patch(&path, &json!({"fields": {"host": null, "note": ""}})).await.status, 202);
+        app.patch(&path, &json!({"fields": {"note": null}})).await.error(400, "validation_failed");
         let export = app.get(&format!("/export/objects?type_id={kind}")).await.text;
         let request = app.request(reqwest::Method::POST, &format!("/import/objects?type_id={kind}&dry_run=true"));
         let report = send(request.header("Content-Type", "text/csv").body(export)).await;

@@ -259,24 +259,6 @@ async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_change_has_room_again_deletions_are_kept_again() {
-    let counter = CountingStore::counter();
-    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
-    let kind = app.create_type("server", &[("notes", "textarea")]).await;
-    let mut ids = Vec::new();
-    for _ in 0..3 {
-        ids.push(app.create_object(kind, &json!({"notes": "x".repeat(2_000)})).await);
-    }
-    counter.fill_up();
-    assert_eq!(app.delete(&format!("/objects/{}", ids[0])).await.status, 200);
-    counter.make_room();
-    assert_eq!(app.patch(&format!("/objects/{}", ids[1]), &json!({"fields": {"notes": "y"}})).await.status, 202);
-    let deleted = app.delete(&format!("/objects/{}", ids[2])).await;
-    assert!(deleted.status == 200 && deleted.headers.get("inventory-warning").is_none(), "{}", deleted.text);
-    assert_eq!(app.post(&format!("/objects/{}/restore", ids[2]), &json!({})).await.status, 200);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_refused_on_a_full_disk_is_kept_when_it_is_deleted_later_and_types_always_are() {
     let counter = CountingStore::counter();
     let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;

@@ -1,5 +1,7 @@
 //! What is hidden from a caller has no past.
 
+use std::time::{Duration, Instant};
+
 use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
 use inventory_service::store::collections::TYPES;
@@ -210,24 +212,40 @@ on_each_store! {
             "acl": {"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE", "DELETE"]}}}});
         let kind = app.created("/types/", &body).await;
         let id = app.create_object(kind, &json!({"note": "treasure"})).await;
+        let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
         assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
         let document = stored(app, TYPES, Filter::equals("public_id", kind)).await.remove(0);
         let deletion = Change::Delete { collection: TYPES, before: raw(&document) };
         app.store.commit(Unit::of(deletion)).await.expect("removed");
         let reader = Person::with_rights(app, "reader", &["base.framework.*"]).await;
+        let entries_of_objects = "/logs/?limit=0&filter={\"resource\":\"objects\"}";
         let look = async || {
-            for path in [format!("/objects/{id}/history"), "/logs/?limit=0".to_owned()] {
+            for path in [format!("/objects/{id}/history"), format!("/objects/{id}/native?at={sequence}"), format!("/objects/{id}/diff?from={sequence}"), format!("/objects/?at={sequence}")] {
                 let answer = reader.get(app, &path).await;
                 assert!(!answer.text.contains("treasure"), "{path}: {}", answer.text);
             }
+            assert_eq!(reader.get(app, entries_of_objects).await.json()["total"], 0);
             let restored = send(reader.request(app, Method::POST, &format!("/objects/{id}/restore"))).await;
             assert!(restored.status.is_client_error(), "{}", restored.text);
         };
-        // Its history notices that it is gone.
-        reader.get(app, &format!("/types/{kind}/history")).await;
-        look().await;
+        // Only MongoDB is open to other tools while the service works, and tells of their changes soon.
+        if app.store.is_remote() {
+            let until = Instant::now() + Duration::from_secs(20);
+            while reader.get(app, entries_of_objects).await.json()["total"] != 0 {
+                assert!(Instant::now() < until, "the deletion is not noticed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            look().await;
+        }
         let open = json!({"public_id": kind, "name": "mine", "label": "Mine", "author_id": 1, "fields": body["fields"]});
         assert_eq!(reader.send(app, Method::POST, "/types/", &open).await.status, 201);
+        look().await;
+        // Nor when the tool changes the new type.
+        let before = stored(app, TYPES, Filter::equals("public_id", kind)).await.remove(0);
+        let mut after = before.clone();
+        after.insert("description", "by another tool");
+        changed_outside(app, TYPES, &before, &after).await;
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"label": "Ours"})).await.status, 202);
         look().await;
     }
 }

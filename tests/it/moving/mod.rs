@@ -23,7 +23,7 @@ use inventory_service::moving::package::Manifest;
 use inventory_service::progress::Silent;
 use inventory_service::service::Services;
 use inventory_service::settings::Settings;
-use inventory_service::store::{Copying, Store, collections};
+use inventory_service::store::{Copying, collections};
 use tempfile::TempDir;
 
 use crate::support::app::ADMIN_PASSWORD;
@@ -109,7 +109,7 @@ impl Place {
     /// Imports a package, and gives what was said of bad lines.
     pub(crate) async fn imported(
         &self,
-        store: &dyn Store,
+        store: &dyn Copying,
         name: &str,
         options: ImportOptions,
     ) -> (Result<Vec<Summary>, MovingError>, Vec<BadLine>) {
