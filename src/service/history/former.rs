@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bson::raw::RawDocument;
-use bson::{DateTime, doc};
+use bson::{DateTime, Document, doc};
 
 use super::heads::of_kind;
 use super::past::{Moment, changes_of};
@@ -14,7 +14,7 @@ use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, text};
 use crate::domain::object_type::ObjectType;
 use crate::history::entry::Action;
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -35,6 +35,11 @@ struct Former {
     outside: bool,
 }
 
+/// What is read of an entry. Other changes of types may be large.
+fn read_members() -> Document {
+    doc! { "public_id": 1, "action": 1, "sequence": 1, "time": 1, "state": 1, "changes.created": 1, "changes.deleted": 1 }
+}
+
 impl FormerTypes {
     /// The former types of a store.
     ///
@@ -47,7 +52,8 @@ impl FormerTypes {
         let is_shared = store.is_remote();
         let ended = condition(&doc! { "$or": [ends, returns] });
         let wanted = if is_shared { of_kind("types") } else { of_kind("types").and(ended) };
-        let query = FindQuery::new(wanted, max_time).sorted(Sort::by("sequence", false));
+        let mut query = FindQuery::new(wanted, max_time).sorted(Sort::by("sequence", false));
+        query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
         let mut former = Self::default();
         let mut last_states = BTreeMap::new();
         for entry in store.find(LOGS, &query).await?.iter() {
@@ -57,7 +63,9 @@ impl FormerTypes {
             }
         }
         if is_shared {
-            let stored = store.find(TYPES, &FindQuery::new(Filter::all(), max_time)).await?;
+            let mut all = FindQuery::new(Filter::all(), max_time);
+            all.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &all.filter).map_err(unreadable)?);
+            let stored = store.find(TYPES, &all).await?;
             for id in stored.iter().filter_map(|stored| integer(stored, "public_id")) {
                 last_states.remove(&id);
             }
