@@ -114,10 +114,10 @@ fn said_once(request: &HttpRequest) -> Result<(), ApiError> {
 fn chosen(
     request: &HttpRequest,
     mut params: ListParams,
-    selected: Vec<Bson>,
+    selected: Filter,
     pipeline: &str,
 ) -> Result<ListParams, ApiError> {
-    params.query.filter = Filter::one_of("public_id", selected);
+    params.query.filter = selected;
     pipeline.clone_into(&mut params.filter);
     let sent = request.extensions().get::<AsSent>().and_then(|sent| sent.0.query().map(str::to_owned));
     if let Some(sent) = sent {
@@ -126,7 +126,8 @@ fn chosen(
     Ok(params)
 }
 
-/// The ids of the documents that a pipeline leaves among those that match.
+/// The condition on the documents that a pipeline leaves among those that match. Stages may take out `public_id`, or `_id`, but
+/// not both.
 ///
 /// # Errors
 /// 400 naming what the pipeline cannot have, 403 for a join with what the caller may not see.
@@ -136,7 +137,7 @@ async fn select(
     collection: &'static str,
     among: Filter,
     pipeline: &str,
-) -> Result<Vec<Bson>, ApiError> {
+) -> Result<Filter, ApiError> {
     let (services, most) = (&state.services, state.params.max_limit);
     let reach = ToolCollection::named(collection).ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
     let reach = reach.reach(services, caller).await?;
@@ -145,21 +146,32 @@ async fn select(
     let read = move |effort: &Effort| read(&text, &terms, effort);
     let pipeline = understood(pipeline.len(), services.max_time, read).await?;
     let limit = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
-    let ids = [doc! { "$project": { "_id": 0, "public_id": 1 } }.into(), doc! { "$limit": limit }.into()];
+    let ids = [doc! { "$project": { "public_id": 1 } }.into(), doc! { "$limit": limit }.into()];
     let ids = Pipeline::parse(&ids, &Limits::NONE, services.now())?;
     let pipeline = Pipeline::matching(among).then(pipeline).then(ids);
     let (mut chunks, _) = reach.aggregate(services, caller, pipeline, services.max_time, &LOOKED_UP).await?;
-    let mut selected = Vec::new();
+    let (mut ids, mut keys) = (Vec::new(), Vec::new());
     while let Some(chunk) = chunks.try_next().await? {
-        let known = selected.len();
-        selected.extend(chunk.iter().filter_map(id_of).map(Bson::Int64));
+        for left in chunk.iter() {
+            match (id_of(left), left.get("_id").ok().flatten()) {
+                (Some(id), _) => ids.push(Bson::Int64(id)),
+                (None, Some(key)) => keys.extend(Bson::try_from(key)),
+                (None, None) => {
+                    return Err(wrong("the stages leave neither public_id nor _id to choose by; keep one".to_owned()));
+                }
+            }
+        }
         // The ids, and the condition of the list that they become.
-        admission::current().hold((selected.len() - known) * 2 * size_of::<Bson>())?;
-        if selected.len() as u64 > most {
+        admission::current().hold(chunk.len() * 2 * size_of::<Bson>())?;
+        if (ids.len() + keys.len()) as u64 > most {
             return Err(wrong(format!("the pipeline selects more than {most}; select fewer")));
         }
     }
-    Ok(selected)
+    if keys.is_empty() {
+        return Ok(Filter::one_of("public_id", ids));
+    }
+    let either = doc! { "$or": [{ "public_id": { "$in": ids } }, { "_id": { "$in": keys } }] };
+    Filter::parse(&either, &Limits::NONE).map_err(|error| wrong(error.to_string()))
 }
 
 fn wrong(message: String) -> ApiError {

@@ -295,6 +295,10 @@ fn is_one(x: Decimal) -> bool {
     x.subtract(ONE).is_zero()
 }
 
+fn is_ten(x: Decimal) -> bool {
+    x.subtract(Decimal::Finite { negative: false, coefficient: 10, exponent: 0 }).is_zero()
+}
+
 /// The logarithm to the base of ten, exact for powers of ten.
 pub(super) fn log10(x: Decimal) -> Decimal {
     log(x, 10)
@@ -322,7 +326,8 @@ fn largest_exponent() -> Decimal {
 /// `x` to the power of `y`.
 pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
     if y.is_zero() {
-        return padded(ONE);
+        // MongoDB says so of ten alone.
+        return if is_ten(x) { zero(MIN_EXPONENT) } else { padded(ONE) };
     }
     // Whether it is odd, if it is a whole number.
     let odd = y.is_odd();

@@ -103,6 +103,10 @@ on_each_compatible_store! {
         assert_eq!(of(&list, "/user_name"), ["admin"]);
         let list = filtered(app, "/groups/", &table(&["name", "label"], "adm"), &[]).await;
         assert_eq!(of(&list, "/public_id"), [1]);
+        for stage in [json!({"$project": {"name": 1}}), json!({"$unset": "public_id"}), json!({"$group": {"_id": "$_id"}}), json!({"$project": {"public_id": 1, "_id": 0}})] {
+            let list = filtered(app, "/groups/", &json!([{"$match": {"name": "admin"}}, stage]), &[]).await;
+            assert_eq!((of(&list, "/public_id"), &list["total"]), (vec![json!(1)], &json!(1)), "{stage}");
+        }
         let chart = json!([{"$lookup": {"from": "management.users", "localField": "public_id", "foreignField": "group_id", "as": "users"}}]);
         let list = filtered(app, "/groups/", &chart, &[("limit", "5")]).await;
         assert_eq!((of(&list, "/public_id"), list["results"][0].get("users")), (vec![json!(1), json!(2)], None));

@@ -64,7 +64,7 @@ pub(super) enum Known {
     /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document, and
     /// refuses then.
     RefusedAhead,
-    /// A schema beside an expression that fails, in one `$or`: MongoDB asks their parts in an order of its own; here the schema
+    /// A schema beside an expression that fails, also in one `$or`: MongoDB asks their parts in an order of its own; here the schema
     /// decides first. docs/filters.md, What differs between the stores.
     FailureBesideSchema,
     /// Behind other stages the conditions of the server find no member whose name is empty.
@@ -362,8 +362,11 @@ fn has_bounds_of_id(filter: &Document) -> bool {
     })
 }
 
-/// Whether an `$or` or a `$nor` has a schema in one of its parts and an expression in another.
+/// Whether a schema stands beside an expression, or an `$or` or a `$nor` has one in a part and the other in another.
 fn has_schema_beside_expression(filter: &Document) -> bool {
+    if filter.contains_key("$jsonSchema") && names(filter, &["$expr"]) {
+        return true;
+    }
     filter.iter().any(|(name, value)| {
         let parts: Vec<&Document> = value.as_array().into_iter().flatten().filter_map(Bson::as_document).collect();
         let some = |wanted| parts.iter().any(|part| names(part, &[wanted]));
