@@ -71,7 +71,7 @@ RULES = re.compile(
     r"|last_administrator|too_many_ids|import_(refused|key)|quota_exceeded"
 )
 VIOLATIONS = re.compile(
-    r"does not exist|of then was deleted|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"
+    r"does not exist|was deleted since|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"
     r"|would (be|close|make)|cannot be (its|below)|is (its own|below)|needs a value|is t?here twice|must match the pattern"
     r"|is no default: it must be|is set by the service; |must be one of the options|must be (a string|a number|true, false|the id|\{\"\$date\") .*or null|is required"
     r"|a member's name must not start with \$|keeps the right base|cannot change|must be a string: the new password"

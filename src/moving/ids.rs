@@ -35,7 +35,7 @@ pub(super) async fn given_ids(dump: &mut dyn Dump) -> Result<GivenIds, StoreErro
     Ok(given)
 }
 
-/// Those of what a package has.
+/// Only those of collections in a package. A store has more, and a manifest may name any.
 pub(super) fn of_package(mut given: GivenIds) -> GivenIds {
     given.retain(|collection, _| OF_PACKAGE.contains(&collection.as_str()));
     given

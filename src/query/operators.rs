@@ -60,7 +60,7 @@ const OPERATORS: [(&str, Parse); 27] = [
     ("$geoNear", server),
 ];
 
-/// A server of MongoDB 6.0.5 ends on it, if another condition is on an indexed path.
+/// MongoDB 6.0.5 ends with a segmentation fault on it, if another condition is on an indexed path.
 const ENDS_THE_SERVER: &str = "$elemMatch with conditions is refused on a member with an empty name: it ends a MongoDB server; ask with $getField";
 
 /// What may stand beside the operators that a MongoDB server answers.

@@ -188,8 +188,8 @@ impl Cursors {
     /// Takes a cursor of a user for its next batch.
     ///
     /// # Errors
-    /// Code 43 when there is none, code 13 when it reads another collection, and MongoDB's three numbers when it was opened
-    /// in another session, in none, or in one that is not said now.
+    /// Code 43 when there is none. Code 13 when it reads another collection. MongoDB's 50736 to 50738 when its session is not
+    /// the one of the command.
     pub(super) fn take(
         &self,
         id: i64,

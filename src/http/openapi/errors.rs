@@ -51,8 +51,9 @@ const OBJECT_WRITES: Of = Operations(&[
     "revert_object",
     "restore_object",
 ]);
-/// Operations that delete objects.
-const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects", "delete_selected_objects"]);
+/// Operations that delete objects and nothing else.
+pub(super) const DELETES_OF_OBJECTS: &[&str] = &["delete_object", "delete_objects", "delete_selected_objects"];
+const OBJECT_DELETES: Of = Operations(DELETES_OF_OBJECTS);
 /// Operations that write many objects.
 const BULK_WRITES: Of =
     Operations(&["import_objects", "create_objects", "patch_selected_objects", "delete_selected_objects"]);

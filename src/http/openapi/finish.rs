@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::errors::{self, Of};
+use super::errors::{self, DELETES_OF_OBJECTS, Of};
 use super::examples;
 use crate::http::route_table::{RouteAccess, RouteInfo};
 use crate::http::schema::bodies;
@@ -289,9 +289,6 @@ fn lift_descriptions(operation: &mut Value) {
     }
 }
 
-/// Operations that delete objects.
-const REMOVE_OBJECTS: [&str; 4] = ["delete_object", "delete_objects", "delete_selected_objects", "delete_type"];
-
 /// The facts that decide about errors and headers of an operation.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state")]
 struct Facts {
@@ -427,7 +424,9 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         if is_written {
             names.push("Location");
         }
-        let is_deleted = REMOVE_OBJECTS.contains(&facts.id.as_str()) && status.starts_with('2');
+        // Deleting a type may delete its objects.
+        let deletes = facts.id == "delete_type" || DELETES_OF_OBJECTS.contains(&facts.id.as_str());
+        let is_deleted = deletes && status.starts_with('2');
         if is_written && is_type || is_deleted {
             names.push("Inventory-Warning");
         }

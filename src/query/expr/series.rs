@@ -326,7 +326,7 @@ fn largest_exponent() -> Decimal {
 /// `x` to the power of `y`.
 pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
     if y.is_zero() {
-        // MongoDB says so of ten alone.
+        // A fault of MongoDB's library: 10 to the power of 0 is 0. Other bases give 1.
         return if is_ten(x) { zero(MIN_EXPONENT) } else { padded(ONE) };
     }
     // Whether it is odd, if it is a whole number.

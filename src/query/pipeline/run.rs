@@ -16,8 +16,8 @@ use crate::query::expr::Expression;
 use crate::query::projection::{Projection, document_of};
 use crate::query::raw::{Value, append, begin, end, kind};
 
-/// MongoDB takes so many bytes of documents for `$facet` at once, however few its pipelines need. What fails on one of them
-/// fails.
+/// MongoDB reads so many bytes of documents for `$facet` at once, even if its pipelines need fewer. A stage in front that fails
+/// on one of these documents fails the query.
 const FACET_BATCH: usize = 100 * 1024 * 1024;
 /// How large a document of `$facet` may be.
 const MAX_DOCUMENT: usize = 16 * 1024 * 1024;

@@ -149,8 +149,7 @@ struct Properties {
     rest: OtherMembers,
 }
 
-/// A character for each byte: `patternProperties` of MongoDB takes names and patterns as bytes, unlike `pattern`. So `.`
-/// stands for half an umlaut there.
+/// A character for each byte. `patternProperties` of MongoDB compares bytes, unlike `pattern`, so two dots match one umlaut.
 fn by_bytes(text: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(text) {
         Ok(ascii) if ascii.is_ascii() => Cow::Borrowed(ascii),

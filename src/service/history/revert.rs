@@ -136,7 +136,7 @@ fn refuse_former(former: &FormerTypes, past: &RawDocument, moment: Moment) -> Re
     match integer(past, "type_id").filter(|type_id| former.has(*type_id, moment)) {
         Some(type_id) => {
             let message = format!(
-                "type {type_id} of then was deleted, and a new type with its id is another one; restore that of then first"
+                "type {type_id} was deleted since; restore it first, because a new type with its id is another type"
             );
             Err(ServiceError::Violations(Violation::new("/type_id", message).into()))
         }
