@@ -157,7 +157,7 @@ impl ApiError {
     /// The error without more than its code.
     pub fn of(code: ErrorCode) -> Self {
         let message = match code {
-            ErrorCode::NotFound => "there is nothing under this path".to_owned(),
+            ErrorCode::NotFound => "there is nothing under this path; /docs/ lists the routes".to_owned(),
             ErrorCode::UriTooLong => {
                 "path and query are longer than server.limits.max_uri_bytes; send the parameters of \
                 a list in a body to POST /rest/objects/query"

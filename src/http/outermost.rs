@@ -31,6 +31,7 @@ use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
 use crate::service::{Caller, ErrorCode};
 use crate::settings::CompressionSettings;
+use crate::suggest;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -204,7 +205,8 @@ fn is_of_a_question(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::Query(_) | ErrorCode::UnsupportedByEmbeddedStore | ErrorCode::ParameterInvalid)
 }
 
-/// 404 in the standard shape, for paths without a route. It names the path that is meant, if a slash or `/rest` is wrong.
+/// 404 in the standard shape, for paths without a route. It names the path that is meant, if a slash, `/rest` or the first
+/// name behind it is wrong.
 pub async fn no_such_path(request: HttpRequest) -> HttpResponse {
     let routes = request.app_data::<web::Data<HttpState>>().map(|state| (state.routes)()).unwrap_or_default();
     let meant = Some(request.path()).filter(|path| path.len() <= LONGEST_PATH).and_then(|path| meant(routes, path));
@@ -220,14 +222,26 @@ pub async fn no_such_path(request: HttpRequest) -> HttpResponse {
 /// Longer paths are not guessed at.
 const LONGEST_PATH: usize = 200;
 
-/// The path of a route that differs from this one by slashes or by `/rest` at its beginning.
+/// The path of a route that differs from this one by slashes, by `/rest` at its beginning, or by a misspelt first name.
 fn meant(routes: &[RouteInfo], path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let path = format!("/{}", segments.join("/"));
     let below = format!("{BASE}{path}");
-    let ways = [path, below].map(|path| plural(&path).unwrap_or(path));
-    let mut ways = ways.into_iter().flat_map(|path| [format!("{path}/"), path]);
+    let corrected = corrected(routes, &segments);
+    let ways = [Some(path), Some(below), corrected].into_iter().flatten();
+    let ways = ways.map(|path| plural(&path).unwrap_or(path));
+    let mut ways = ways.flat_map(|path| [format!("{path}/"), path]);
     ways.find(|path| routes.iter().any(|route| route.path.starts_with(BASE) && route.fits(path)))
+}
+
+/// The path with the nearest first name that a route below `/rest` has.
+fn corrected(routes: &[RouteInfo], segments: &[&str]) -> Option<String> {
+    let segments = segments.strip_prefix(&[&BASE[1..]]).unwrap_or(segments);
+    let (first, rest) = segments.split_first()?;
+    let below = routes.iter().filter_map(|route| route.path.strip_prefix(BASE)?.strip_prefix('/'));
+    let known: Vec<&str> = below.filter_map(|path| path.split('/').next()).collect();
+    let nearest = suggest::misspelt(first, &known)?;
+    Some([&[BASE, nearest][..], rest].concat().join("/"))
 }
 
 /// The client's request id if it is short and plain, else a new one.

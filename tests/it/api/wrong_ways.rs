@@ -145,13 +145,19 @@ on_each_store! {
             ("/objects/1", "/rest/objects/1"),
             ("/type/1", "/rest/types/1"),
             ("/auth/login", "/rest/auth/login"),
+            ("/rest/objekts/", "/rest/objects/"),
+            ("/rest/objet/1", "/rest/objects/1"),
+            ("/catgories", "/rest/categories/"),
+            ("/rest/Objects/1/references", "/rest/objects/1/references"),
         ] {
             let answer = ask(app.request(Method::GET, &format!("{}{path}", app.origin))).await;
             assert_eq!((answer.status, &answer.body["code"]), (404, &json!("not_found")), "{path}: {}", answer.body);
             assert_eq!(answer.body["message"], format!("there is nothing under this path; did you mean {meant}?"), "{path}");
         }
-        let told = message(&app.get("/nothing/").await, 404, "not_found");
-        assert_eq!(told, "there is nothing under this path");
+        for path in ["/nothing/", "/objekts/1/nothing", "/objects/1/nothing"] {
+            let told = message(&app.get(path).await, 404, "not_found");
+            assert_eq!(told, "there is nothing under this path; /docs/ lists the routes", "{path}");
+        }
     }
 
     async fn a_search_by_post_is_answered_with_the_method_for_it(app) {
