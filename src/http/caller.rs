@@ -16,6 +16,7 @@ use super::edge::panics::caught;
 use super::edge::server::given_up;
 use super::error::ApiError;
 use super::history::author::author_of;
+use super::idempotency::{self, TakesKey};
 use super::route_table::{RouteAccess, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
@@ -30,6 +31,10 @@ use crate::service::{Caller, ErrorCode, rights};
 pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
 /// What is said of a deletion on a full disk.
 const UNKEPT: &str = "there is no room: what this deleted is not kept in the history, and cannot be restored";
+
+/// What is said of a key that does nothing.
+const NO_KEY: &str =
+    "Idempotency-Key has no effect here: creations, imports, bulk requests and PATCH by filter take it";
 
 /// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,9 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
                 if has_unkept {
                     answered.headers_mut().append(WARNING, HeaderValue::from_static(UNKEPT));
                 }
+                if answered.status().is_success() && has_idle_key(answered.request()) {
+                    answered.headers_mut().append(WARNING, HeaderValue::from_static(NO_KEY));
+                }
                 Ok(answered.map_into_left_body())
             }
             Err(error) => Ok(refused(request, &error)),
@@ -110,6 +118,13 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
             Ok(ServiceResponse::new(sent.clone(), error).map_into_right_body())
         }
     }
+}
+
+/// Whether a change was sent with an `Idempotency-Key` to a route that takes none. Some clients send it with every POST.
+fn has_idle_key(request: &HttpRequest) -> bool {
+    matches!(*request.method(), Method::PUT | Method::PATCH | Method::DELETE)
+        && request.headers().contains_key(idempotency::NAME)
+        && !request.extensions().contains::<TakesKey>()
 }
 
 /// Adds the caller to the request, with a ticket that bounds the caller's memory and turns.

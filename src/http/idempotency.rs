@@ -14,8 +14,11 @@ use super::state::HttpState;
 use crate::service::once::{Hash, Once};
 use crate::service::{Caller, ErrorCode, ServiceError};
 
-const NAME: &str = "Idempotency-Key";
+pub(super) const NAME: &str = "Idempotency-Key";
 const LONGEST: usize = 255;
+
+/// Among the extensions of a request: its route takes a key.
+pub(super) struct TakesKey;
 
 /// The `Idempotency-Key` of a request, if it has one. Until it is dropped, another request under the key is refused.
 pub(super) struct IdempotencyKey {
@@ -62,6 +65,7 @@ impl IdempotencyKey {
 
 /// Reads the key and notes that its request is under way.
 fn begun(request: &HttpRequest) -> Result<IdempotencyKey, ApiError> {
+    request.extensions_mut().insert(TakesKey);
     let key = key(request)?;
     let caller = request.extensions().get::<Arc<Caller>>().map_or(0, |caller| caller.user_id);
     let path = format!("{} {}", request.method(), request.path());

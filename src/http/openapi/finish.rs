@@ -139,7 +139,7 @@ fn add_components(document: &mut Value) {
             "Advice about the query: a path that no object has, a date that is compared with a text, a constant where an expression is meant, an index that would help.",
         ),
         "Inventory-Warning": text(
-            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep.",
+            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, an `Idempotency-Key` that the route does not take.",
         ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
@@ -297,6 +297,8 @@ struct Facts {
     access: RouteAccess,
     has_body: bool,
     has_patch: bool,
+    /// Whether its method is PUT, PATCH or DELETE.
+    is_change: bool,
     /// Whether a route of its path has PATCH, or QUERY.
     is_patched: bool,
     is_queried: bool,
@@ -320,6 +322,7 @@ impl Facts {
             access: route.access,
             has_body: operation.get("requestBody").is_some(),
             has_patch: route.method.as_str() == "PATCH",
+            is_change: matches!(route.method.as_str(), "PUT" | "PATCH" | "DELETE"),
             explains: false,
             filters: false,
             is_patched: has("PATCH"),
@@ -427,7 +430,8 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         // Deleting a type may delete its objects.
         let deletes = facts.id == "delete_type" || DELETES_OF_OBJECTS.contains(&facts.id.as_str());
         let is_deleted = deletes && status.starts_with('2');
-        if is_written && is_type || is_deleted {
+        let may_have_idle_key = facts.is_change && status.starts_with('2') && !facts.takes("Idempotency-Key");
+        if is_written && is_type || is_deleted || may_have_idle_key {
             names.push("Inventory-Warning");
         }
         if is_written || facts.takes("If-None-Match") && matches!(status.as_str(), "200" | "304") {

@@ -178,6 +178,25 @@ on_each_store! {
         patch(3, "x").await.error(422, "idempotency_key_reused");
     }
 
+    async fn a_key_on_a_route_that_takes_none_is_answered_with_a_warning(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(type_id, &json!({"hostname": "a"})).await;
+        let with_key = async |method: Method, path: String, body: Value| {
+            let answer = send(app.request(method, &path).header("Idempotency-Key", "one").json(&body)).await;
+            assert!(answer.status.is_success(), "{}", answer.text);
+            answer.header("inventory-warning").to_owned()
+        };
+        let change = json!({"fields": {"hostname": "b"}});
+        let path = format!("/objects/{id}");
+        for (method, body) in [(Method::PATCH, change.clone()), (Method::PUT, server(type_id, "c")), (Method::DELETE, json!({}))] {
+            let told = with_key(method.clone(), path.clone(), body).await;
+            assert!(told.starts_with("Idempotency-Key has no effect here: "), "{method}: {told}");
+        }
+        assert_eq!(with_key(Method::POST, "/objects/".to_owned(), server(type_id, "d")).await, "");
+        let by_filter = format!("/objects/?filter={{\"type_id\":{type_id}}}&expected_count=1");
+        assert_eq!(with_key(Method::PATCH, by_filter, change).await, "");
+    }
+
     async fn a_request_whose_first_is_under_way_is_refused(app) {
         let body = json!({"user_name": "ada", "password": PASSWORD});
         let post = async || {
