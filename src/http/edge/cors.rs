@@ -5,10 +5,12 @@ use std::sync::Arc;
 use actix_cors::Cors;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::{Condition, Next};
 
+use crate::http::error::ApiError;
+use crate::service::ErrorCode;
 use crate::settings::{CorsSettings, SettingsError};
 
 /// Headers that pages may read, in addition to the standard ones.
@@ -74,7 +76,7 @@ impl CorsPolicy {
 }
 
 /// Lets a preflight ask for what is not allowed: the answer names what is, and the browser compares. The layer behind
-/// this one would refuse the preflight, and the page would not learn why.
+/// this one would refuse the preflight, and the page would not learn why. A refused origin is named with its setting.
 ///
 /// # Errors
 /// Those of the layers behind.
@@ -83,13 +85,28 @@ pub async fn plain_answers<B: MessageBody>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<B>, actix_web::Error> {
-    if request.method() == Method::OPTIONS {
+    let is_preflight = request.method() == Method::OPTIONS;
+    if is_preflight {
         policy.ask_for_less(request.headers_mut());
     }
-    next.call(request).await
+    let mut response = next.call(request).await?;
+    if is_preflight
+        && response.status() == StatusCode::BAD_REQUEST
+        && let Some(origin) = policy.foreign_origin(response.request().headers())
+    {
+        let message = format!("server.cors.allowed_origins does not name the origin {origin}");
+        response.response_mut().extensions_mut().insert(ApiError::new(ErrorCode::BadRequest, message));
+    }
+    Ok(response)
 }
 
 impl CorsPolicy {
+    /// The origin of a request, if it is not allowed.
+    fn foreign_origin<'a>(&self, sent: &'a HeaderMap) -> Option<&'a str> {
+        let origin = sent.get(header::ORIGIN)?.to_str().ok()?;
+        self.origins.iter().all(|known| known != origin && known != "*").then_some(origin)
+    }
+
     /// Takes what is not allowed from the headers of a preflight.
     fn ask_for_less(&self, sent: &mut HeaderMap) {
         let method = sent.get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|method| method.to_str().ok());

@@ -56,7 +56,8 @@ async fn pages_of_other_origins_may_not() {
         assert_eq!(answer.header("access-control-allow-origin"), "", "{origin}");
         let answer = preflight(&app, origin, "DELETE", "authorization").await;
         assert_eq!(answer.header("access-control-allow-origin"), "", "{origin}");
-        answer.error(400, "bad_request");
+        let told = answer.error(400, "bad_request")["message"].as_str().expect("a message").to_owned();
+        assert_eq!(told, format!("server.cors.allowed_origins does not name the origin {origin}"));
     }
 }
 
