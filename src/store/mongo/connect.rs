@@ -8,7 +8,7 @@ use mongodb::event::cmap::CmapEvent;
 use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Database};
 
-use super::error::{connect_error, unavailable};
+use super::error::{UNINITIATED, connect_error, unavailable};
 use super::presence::Presence;
 use super::totals::Epoch;
 use crate::store::StoreError;
@@ -146,7 +146,7 @@ async fn topology_of(database: &Database) -> Result<Topology, StoreError> {
     match hello.get_str("setName") {
         Ok(_) => Ok(Topology::ReplicaSet),
         Err(_) if hello.get_bool("isreplicaset").unwrap_or(false) => {
-            Err(unavailable("the replica set is not initiated"))
+            Err(unavailable(format!("the server is {UNINITIATED}")))
         }
         Err(_) => Ok(Topology::Standalone),
     }

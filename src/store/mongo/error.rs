@@ -23,6 +23,10 @@ const AWAY: [i32; 25] = [
     6, 7, 43, 64, 89, 91, 100, 112, 133, 134, 175, 189, 237, 246, 251, 9001, 10058, 10107, 11600, 11601, 11602, 13388,
     13435, 13436, 13475,
 ];
+/// What is said of a server that was started for a replica set which nobody has initiated.
+pub(super) const UNINITIATED: &str = "in no replica set yet; run rs.initiate() there";
+/// How the driver shows such a server.
+const GHOST: &str = ", Type: RsGhost";
 /// Refusals that are not about the query: internal failure, missing rights, login, missing command or namespace.
 const NOT_THE_QUERY: [i32; 7] = [1, 13, 18, 26, 59, 8000, 40415];
 
@@ -91,8 +95,8 @@ fn plain(error: &Error) -> String {
     }
     let server = |server: &str| {
         let address = server.split(", ").next().unwrap_or_default();
-        let cause =
-            server.split_once("Error: ").map_or("not known yet, or no primary", |(_, cause)| without_labels(cause));
+        let without_error = if server.contains(GHOST) { UNINITIATED } else { "not known yet, or no primary" };
+        let cause = server.split_once("Error: ").map_or(without_error, |(_, cause)| without_labels(cause));
         format!("{address} ({cause})")
     };
     format!("no server takes requests: {}", servers.map(server).collect::<Vec<_>>().join(", "))

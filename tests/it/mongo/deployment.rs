@@ -173,6 +173,19 @@ async fn a_unit_of_many_steps_does_not_wait_for_the_disk_at_each_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_set_that_nobody_initiated_is_refused_with_the_command_for_it() {
+    let Some(program) = program() else { return };
+    let server = Mongod::start_uninitiated(program).await;
+    let options = MongoOptions { server_selection_timeout: Duration::from_secs(3), ..MongoOptions::default() };
+    let place = format!("mongodb://{}/fresh", server.address());
+    for uri in [format!("{place}?directConnection=true"), format!("{place}?replicaSet=rs0"), place] {
+        let refused = MongoStore::connect(&uri, options.clone()).await.map(drop).expect_err("it takes no writes");
+        assert!(matches!(refused, StoreError::Unavailable { .. }), "{uri}: {refused:?}");
+        assert!(refused.to_string().contains("in no replica set yet; run rs.initiate() there"), "{uri}: {refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_away_is_unavailable_within_the_bound() {
     let Some(program) = program() else { return };
     let mut server = Mongod::start(program, Deployment::ReplicaSet).await;

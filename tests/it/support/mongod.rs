@@ -71,6 +71,20 @@ impl Mongod {
         server
     }
 
+    /// Starts a server that is to be in a replica set which nobody has initiated.
+    pub(crate) async fn start_uninitiated(program: &Path) -> Self {
+        let directory = TempDir::new().expect("a temporary directory").keep();
+        let port = free_port();
+        let guard = spawn(program, Deployment::ReplicaSet, &directory, port).expect("mongod starts");
+        let server = Self { port, guard, deployment: Deployment::ReplicaSet };
+        let (admin, until) = (server.client().await.database("admin"), Instant::now() + START_BOUND);
+        while admin.run_command(doc! { "hello": 1 }).await.is_err() {
+            assert!(Instant::now() < until, "mongod on port {port} does not answer");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server
+    }
+
     /// Starts three servers, one replica set that elects soon.
     pub(crate) async fn start_three(program: &Path) -> [Self; 3] {
         let servers = std::array::from_fn(|_| {
