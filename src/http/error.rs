@@ -342,10 +342,7 @@ impl From<StoreError> for ApiError {
                 )
             }
             error => {
-                log::error!(
-                    "{error}: {}",
-                    std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
-                );
+                log::error!("{}", error.in_full());
                 Self::of(ErrorCode::Internal)
             }
         }

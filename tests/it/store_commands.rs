@@ -86,7 +86,8 @@ async fn a_damaged_store_names_the_remedy_and_stays_as_it_is() {
     std::fs::write(&file, &bytes).expect("it can be written");
     for flags in [&["--deep"][..], &["--repair"]] {
         let complaint = complaint(&check(directory.path(), flags));
-        assert!(complaint.contains("restore a backup"), "{complaint}");
+        assert!(complaint.contains("restore a backup with inventory-service restore"), "{complaint}");
+        assert!(!complaint.contains("check --deep"), "{flags:?} sends back: {complaint}");
     }
     assert_eq!(std::fs::read(&file).expect("it can be read"), bytes);
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::plural::counted;
 use crate::settings::StoreSettings;
-use crate::store::embedded::Findings;
 use crate::store::embedded::maintenance;
+use crate::store::embedded::{Damaged, Findings};
 
 use super::super::output::say;
 use super::{Outcome, documents};
@@ -52,9 +52,11 @@ fn verdict(directory: &Path, findings: &Findings) -> Outcome {
     }
     let remedy = if findings.documents_are_sound() {
         "its documents are whole: inventory-service check --repair makes the rest anew from them"
+    } else if findings.concern(Damaged::Document) {
+        "restore a backup with inventory-service restore FILE --force"
     } else {
-        "restore a backup; inventory-service check --repair helps where only indexes are damaged, and changes nothing \
-         otherwise"
+        "inventory-service check --repair helps if only indexes are damaged; if it refuses, restore a backup with \
+         inventory-service restore FILE --force"
     };
     Err(format!("the store in {} is not sound; {remedy}", directory.display()).into())
 }

@@ -71,12 +71,15 @@ pub(crate) fn lost(collection: &str, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("an index of {collection} leads to row {row}, which is not there") }
 }
 
-/// Runs work that reads or writes pages; a panic becomes an error with its message.
+/// What is said of a panic. Its own words are for developers, and stand in the log.
+const FAILED: &str = "reading it failed, most likely on a damaged page";
+
+/// Runs work that reads or writes pages; a panic becomes an error with a sentence for the operator.
 ///
 /// redb does not compare checksums on each read, and asserts the content of its own pages. On a damaged file such an
 /// assertion can fail. The query or write that met it then gets an error, and the service goes on. Nothing stays half
 /// done: readers only read, and the writer aborts the transaction.
-pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, &'static str> {
     /// Whether a panic of this thread becomes an error.
     struct Caught(bool);
     impl Drop for Caught {
@@ -93,7 +96,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         });
     }
     let _caught = Caught(IS_CAUGHT.replace(true));
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words(panic.as_ref()))
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| FAILED)
 }
 
 /// A line of the log, instead of the backtrace of a defect.
@@ -102,15 +105,28 @@ fn log_caught(panic: &PanicHookInfo<'_>) {
         let file = Path::new(place.file()).file_name().unwrap_or_default();
         format!("{}:{}", file.display(), place.line())
     });
-    log::error!("the store: {} in {}", words(panic.payload()), place.unwrap_or_default());
+    let (place, words) = (place.unwrap_or_default(), words(panic.payload()));
+    log::error!("the store: {FAILED}; for developers: {place}: {words}");
 }
 
 /// Like [`caught`], for work that has an error of its own.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    caught(work).unwrap_or_else(|panic| Err(StoreError::Corrupt { what: panic }))
+    caught(work).unwrap_or_else(|panic| Err(StoreError::Corrupt { what: panic.to_owned() }))
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn words(panic: &(dyn Any + Send)) -> &str {
     let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("reading it failed unexpectedly ({})", said.unwrap_or("no reason given"))
+    said.unwrap_or("no reason given")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_library_is_told_in_words_for_operators() {
+        let told = guarded(|| -> Result<(), StoreError> { unreachable!() }).expect_err("a panic").to_string();
+        assert!(told.contains("damaged page; look at it with inventory-service check --deep"), "{told}");
+        assert!(!told.contains("unreachable"), "{told}");
+    }
 }

@@ -27,14 +27,14 @@ use crate::store::embedded::write::replay;
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     /// It cannot be opened at all.
-    #[error(transparent)]
+    #[error("{}", beyond_repair(.0))]
     Open(#[from] OpenError),
     /// Documents are damaged.
-    #[error("documents in {} are damaged and cannot be made whole: restore a backup; the file stays as it is", .0.display())]
+    #[error("documents in {} are damaged and cannot be made whole; the file stays as it is: restore a backup with inventory-service restore FILE --force", .0.display())]
     Documents(PathBuf),
     /// Two documents have the same unique value.
     #[error(
-        "two documents of {collection} have the same {key}: a repair would have to drop one of them, restore a backup"
+        "two documents of {collection} have the same {key}: a repair would have to drop one of them; restore a backup with inventory-service restore FILE --force"
     )]
     Duplicate {
         /// The collection's name.
@@ -42,6 +42,17 @@ pub enum RepairError {
         /// The name of the unique index.
         key: String,
     },
+}
+
+/// A damaged store that cannot be opened is not sent back to the check that sent it here.
+fn beyond_repair(error: &OpenError) -> String {
+    match error {
+        OpenError::Damaged { path, what } => format!(
+            "{} cannot be repaired: {what}; it stays as it is: restore a backup with inventory-service restore FILE --force",
+            path.display()
+        ),
+        other => other.to_string(),
+    }
 }
 
 /// What a repair did.

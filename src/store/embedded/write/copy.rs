@@ -49,7 +49,7 @@ pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
         Ok(())
     };
     failure::caught(copy)
-        .map_err(|panic| StoreError::Corrupt { what: panic })
+        .map_err(|panic| StoreError::Corrupt { what: panic.to_owned() })
         .and_then(|copied| copied.map_err(failure::of_engine))
 }
 
