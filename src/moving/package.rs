@@ -1,7 +1,7 @@
 //! The layout of a package: its files, and the manifest that names and measures them.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use bson::DateTime;
@@ -182,7 +182,16 @@ impl Manifest {
                 return Err(MovingError::NoPackage { path: directory.to_owned(), reason });
             };
             let path = directory.join(part.file());
-            let (bytes, sha256) = measured(&path).map_err(MovingError::at(&path))?;
+            let (bytes, sha256) = measured(&path).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => {
+                    let lack = part.file();
+                    let reason = format!(
+                        "it has no {lack}; a package is {MANIFEST} and the files that it names, copy all of them"
+                    );
+                    MovingError::NoPackage { path: directory.to_owned(), reason }
+                }
+                _ => MovingError::at(&path)(error),
+            })?;
             let damaged = |reason: String| MovingError::Damaged { path: path.clone(), reason };
             if bytes != entry.bytes {
                 return Err(damaged(format!("it has {} instead of {}", counted(bytes, "byte"), entry.bytes)));

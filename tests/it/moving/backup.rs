@@ -138,6 +138,16 @@ fn what_is_there_gives_way_only_by_force() {
 }
 
 #[test]
+fn what_a_killed_backup_left_gives_way_to_the_next_one() {
+    let directory = with_demo("200");
+    let left = directory.path().join("one.partial");
+    fs::write(&left, "the first pages").expect("a file");
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    assert!(!left.exists());
+    succeeds(&run(directory.path(), &["restore", "one", "--force"]));
+}
+
+#[test]
 fn a_backup_into_a_directory_or_into_nowhere_says_what_to_name() {
     let directory = with_demo("200");
     for arguments in [&["backup", "data"][..], &["backup", "data", "--force"]] {

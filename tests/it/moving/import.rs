@@ -209,6 +209,9 @@ on_each_kind! {
             let refused = place.imported(&*store, "package", PLAIN).await.0.expect_err("a refusal").to_string();
             assert!(refused.contains(reason) && refused.ends_with("nothing was imported"), "{refused}");
         }
+        fs::remove_file(&file).expect("it is there");
+        let refused = place.imported(&*store, "package", PLAIN).await.0.expect_err("a refusal").to_string();
+        assert!(refused.contains("it has no objects.ndjson; a package is manifest.json and the files that it names"), "{refused}");
         fs::remove_file(place.path("package/manifest.json")).expect("it is there");
         let refused = place.imported(&*store, "package", PLAIN).await.0.expect_err("a refusal").to_string();
         assert!(refused.contains("is no package of this service: it has no manifest.json"), "{refused}");
