@@ -18,6 +18,7 @@ use crate::service::precondition::IfMatch;
 use crate::service::resource::{Groups, Resource, Users};
 use crate::service::{Caller, ServiceError, Services, users};
 use crate::store::{FindQuery, StoreError};
+use crate::suggest;
 
 /// What can be done with users.
 #[derive(Debug, Subcommand)]
@@ -68,12 +69,14 @@ pub enum UserCommandError {
     #[error("{}", in_full(.0))]
     Service(#[from] ServiceError),
     /// There is no such user or group.
-    #[error("there is no {what} {name}")]
+    #[error("there is no {what} {name}{remedy}")]
     Unknown {
         /// `user` or `group`.
         what: &'static str,
         /// What was asked for.
         name: String,
+        /// Which ones there are.
+        remedy: String,
     },
     /// The password could not be read, or the answer not be written.
     #[error(transparent)]
@@ -204,17 +207,26 @@ async fn user_named(services: &Services, user_name: &str) -> Result<i64, UserCom
         .find(|stored| name(stored) == user_name)
         .or_else(|| found.iter().find(is_meant))
         .and_then(|stored| integer(stored, "public_id"))
-        .ok_or_else(|| unknown("user", user_name))
+        .ok_or_else(|| UserCommandError::Unknown {
+            what: "user",
+            name: user_name.to_owned(),
+            remedy: "; inventory-service user list shows them".to_owned(),
+        })
 }
 
 async fn group_named(services: &Services, name: &str) -> Result<i64, UserCommandError> {
-    let query = FindQuery::new(Filter::equals("name", name), services.max_time).limited(1);
-    let found = services.store.find(Groups::COLLECTION, &query).await?;
-    found.first().and_then(|group| integer(group, "public_id")).ok_or_else(|| unknown("group", name))
-}
-
-fn unknown(what: &'static str, name: &str) -> UserCommandError {
-    UserCommandError::Unknown { what, name: name.to_owned() }
+    let groups = services.store.find(Groups::COLLECTION, &FindQuery::new(Filter::all(), services.max_time)).await?;
+    let named = |group: &RawDocument| document::text(group, "name").map(str::to_owned);
+    let meant = groups.iter().find(|group| named(group).as_deref() == Some(name));
+    meant.and_then(|group| integer(group, "public_id")).ok_or_else(|| {
+        let names: Vec<String> = groups.iter().filter_map(named).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let remedy = match suggest::nearest(name, &names) {
+            Some(nearest) => format!(", did you mean {nearest}?"),
+            None => format!("; the groups are {}", names.join(", ")),
+        };
+        UserCommandError::Unknown { what: "group", name: name.to_owned(), remedy }
+    })
 }
 
 /// A refusal with all its places: on the command line nobody sees the body of an answer.

@@ -181,9 +181,10 @@ impl Heading {
         if let Some(position) = position(name) {
             return Ok(Self::Field(position));
         }
-        let unknown = || format!("the type {} has no field {name}", object_type.name);
-        let (left, target) = name.split_once('=').ok_or_else(unknown)?;
-        let position = position(left).ok_or_else(unknown)?;
+        let unknown =
+            |name: &str| object_type.lack_of(name.strip_prefix(FIELDS).unwrap_or(name), &OWN.map(|(_, name, ..)| name));
+        let (left, target) = name.split_once('=').ok_or_else(|| unknown(name))?;
+        let position = position(left).ok_or_else(|| unknown(left))?;
         let (type_name, field) = target
             .split_once('/')
             .filter(|(type_name, field)| !type_name.is_empty() && !field.is_empty())

@@ -120,8 +120,9 @@ async fn a_dropped_key_signs_everybody_out_and_a_kept_one_does_not() {
 async fn a_refusal_says_what_is_wrong() {
     let console = Console::new().await;
     let refusal = async |command, typed: &str| console.run(command, typed).await.expect_err("refused").to_string();
-    assert_eq!(refusal(add("ada", "nobody"), "").await, "there is no group nobody");
+    assert_eq!(refusal(add("ada", "nobody"), "").await, "there is no group nobody; the groups are admin, user");
+    assert_eq!(refusal(add("ada", "usr"), "").await, "there is no group usr, did you mean user?");
     assert_eq!(refusal(add("ada", "user"), "short").await, "password: must have at least 8 characters");
     let passwd = UserCommand::Passwd { user_name: "ada".to_owned(), generate: true };
-    assert_eq!(refusal(passwd, "").await, "there is no user ada");
+    assert_eq!(refusal(passwd, "").await, "there is no user ada; inventory-service user list shows them");
 }

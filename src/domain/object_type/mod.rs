@@ -18,6 +18,7 @@ pub(crate) use self::fragments::{ExternalFragments, FieldFragments, TypeFragment
 pub(crate) use self::layout::{Layout, LinkSource, Role};
 pub use super::acl::{Acl, Permission};
 pub use super::link_template::LinkTemplate;
+use crate::suggest;
 
 /// The kind of a field that refers to another object.
 pub const REF: &str = "ref";
@@ -196,6 +197,13 @@ impl ObjectType {
     /// The field called `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.position(name).map(|position| &self.fields[position])
+    }
+
+    /// What is said where the type has no field called `name`, with the nearest name: a field's, or one of `others`.
+    pub fn lack_of(&self, name: &str, others: &[&str]) -> String {
+        let fields = self.fields.iter().map(|field| field.name.as_str());
+        let known: Vec<&str> = fields.chain(others.iter().copied()).collect();
+        format!("the type {} has no field {name}{}", self.name, suggest::hint(name, &known))
     }
 
     /// The place of the field called `name` in [`ObjectType::fields`].

@@ -231,9 +231,7 @@ fn told_again(mark: &RawDocument) -> Result<Imported, ServiceError> {
 fn key_field(entry: &TypeEntry, name: &str) -> Result<usize, ServiceError> {
     let object_type = &entry.object_type;
     let refused = |reason: String| ServiceError::refused(ErrorCode::ImportKey, reason);
-    let position = object_type
-        .position(name)
-        .ok_or_else(|| refused(format!("the type {} has no field {name}", object_type.name)))?;
+    let position = object_type.position(name).ok_or_else(|| refused(object_type.lack_of(name, &[])))?;
     if object_type.fields[position].is_password() {
         return Err(refused("nobody is found by a password".to_owned()));
     }

@@ -169,6 +169,25 @@ on_each_store! {
         assert_eq!(errors(&without_key), at(&[(1, "hostname")]));
     }
 
+    async fn a_column_that_the_type_lacks_is_answered_with_the_nearest_one(app) {
+        let room = app.create_type("room", &[("number", "text")]).await;
+        let rack = app.create_type("rack", &[("hostname", "text"), ("room", "ref")]).await;
+        app.create_object(room, &json!({"number": "1"})).await;
+        for (header, reason) in [
+            ("hostnam", "the type rack has no field hostnam, did you mean hostname?"),
+            ("fields.hostnam", "the type rack has no field hostnam, did you mean hostname?"),
+            ("publc_id", "the type rack has no field publc_id, did you mean public_id?"),
+            ("romo=room/number", "the type rack has no field romo, did you mean room?"),
+            ("colour", "the type rack has no field colour"),
+        ] {
+            let answer = import(app, &format!("type_id={rack}"), format!("{header}\n1\n")).await;
+            assert_eq!(errors(&answer), at(&[(1, header)]));
+            assert_eq!(answer.json()["report"]["errors"][0]["reason"], reason, "{header}");
+        }
+        let told = import(app, &format!("type_id={rack}&key=hostnam"), "hostname\n1\n").await;
+        assert_eq!(told.error(400, "import_key")["message"], "the type rack has no field hostnam, did you mean hostname?");
+    }
+
     async fn objects_are_found_by_a_key(app) {
         let server = server(app).await;
         let ids = [
