@@ -310,7 +310,9 @@ impl ValueKind {
             Self::Number => "must be a number or null",
             Self::Checkbox => "must be true, false or null",
             Self::Reference => "must be the id of an object or null",
-            Self::Date => "must be {\"$date\": <milliseconds>}, an ISO 8601 date or null",
+            Self::Date => {
+                "must be {\"$date\": <milliseconds>}, an ISO 8601 date (2026-01-31 or 2026-01-31T12:00:00Z) or null"
+            }
             Self::Any => "must be a JSON value",
         }
     }
@@ -350,7 +352,7 @@ pub fn no_default(field: &Document) -> Option<String> {
         ValueKind::Number => "a number as text".to_owned(),
         ValueKind::Checkbox => "true or false as text".to_owned(),
         ValueKind::Reference => "the id of an object as text".to_owned(),
-        ValueKind::Date => "an ISO 8601 date".to_owned(),
+        ValueKind::Date => "an ISO 8601 date (2026-01-31 or 2026-01-31T12:00:00Z)".to_owned(),
     };
     Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
 }

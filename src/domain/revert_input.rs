@@ -32,7 +32,7 @@ impl Revert {
             Some(Bson::Int64(number)) => number.to_string(),
             Some(Bson::Int32(number)) => number.to_string(),
             _ => {
-                let message = "must be a time of RFC 3339 or the sequence of a log entry";
+                let message = "must be a time of RFC 3339, as 2026-01-31T12:00:00Z, or the sequence of a log entry";
                 return Err(super::Violation::new("/to", message).into());
             }
         };

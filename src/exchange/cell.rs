@@ -246,7 +246,7 @@ fn flag(text: &str) -> Option<Bson> {
 fn expectation(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::Checkbox => "must be true, false, yes, no, 1, 0 or empty",
-        ValueKind::Date => "must be an ISO 8601 date or moment, or empty",
+        ValueKind::Date => "must be an ISO 8601 date or moment (2026-01-31 or 2026-01-31T12:00:00Z), or empty",
         ValueKind::Reference => "must be the id of an object, or empty",
         ValueKind::Number => "must be a number, with a point for decimals, or empty",
         ValueKind::Text | ValueKind::Any => kind.expectation(),

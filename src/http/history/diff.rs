@@ -30,7 +30,10 @@ pub(in crate::http) async fn diff_object(
     let sent = Parameters::of(&request)?;
     sent.only(&["from", "to"], state.params.unknown)?;
     let from = sent.get("from").ok_or_else(|| {
-        ApiError::parameter("from", "is required: a time of RFC 3339, or the sequence of a log entry")
+        ApiError::parameter(
+            "from",
+            "is required: a time of RFC 3339, as 2026-01-31T12:00:00Z, or the sequence of a log entry",
+        )
     })?;
     let from = moment(&state.services, "from", from).await?;
     let to = match sent.get("to") {

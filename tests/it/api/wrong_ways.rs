@@ -135,6 +135,22 @@ on_each_store! {
         }
     }
 
+    async fn a_date_in_a_wrong_form_is_answered_with_the_right_one(app) {
+        let kind = app.create_type("server", &[("bought", "date")]).await;
+        let id = app.create_object(kind, &json!({})).await;
+        let sent = "2026-11-26T10:00Z";
+        let answer = app.patch(&format!("/objects/{id}"), &json!({"fields": {"bought": sent}})).await;
+        let told = answer.error(400, "validation_failed")["errors"][0]["message"].as_str().expect("a message").to_owned();
+        assert!(told.contains("2026-01-31") && told.contains("2026-01-31T12:00:00Z"), "{told}");
+        let table = app.request(Method::POST, &format!("/import/objects?type_id={kind}")).header("Content-Type", "text/csv");
+        let told = send(table.body(format!("bought\n{sent}\n"))).await.text;
+        assert!(told.contains("2026-01-31") && told.contains("2026-01-31T12:00:00Z"), "{told}");
+        assert!(refusal(app, "/objects/", "at", sent).await.contains("as 2026-01-31T12:00:00Z, nor"));
+        let answer = app.post(&format!("/objects/{id}/revert"), &json!({"to": true})).await;
+        let told = answer.error(400, "validation_failed")["errors"][0]["message"].as_str().expect("a message").to_owned();
+        assert!(told.contains("as 2026-01-31T12:00:00Z"), "{told}");
+    }
+
     async fn a_path_with_a_slash_too_many_or_without_rest_is_answered_with_the_right_one(app) {
         for (path, meant) in [
             ("/rest/objects/1/", "/rest/objects/1"),
