@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bson::{DateTime, Document, doc};
-use inventory_service::history::entry::{Action, Author, Changes, Draft};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, Store, Unit, collections};
 use serde_json::Value;
@@ -263,7 +263,7 @@ async fn fill(directory: &std::path::Path) -> Result<(), Error> {
                     action,
                     author: &author,
                     changes,
-                    after: None,
+                    after: After::default(),
                 };
                 let (document, next) = draft.entry(head.as_ref(), sequence, then);
                 head = Some(next);

@@ -154,8 +154,25 @@ pub struct Draft<'a> {
     pub author: &'a Author,
     /// The way back.
     pub changes: Changes,
-    /// The document after the change; its version and its state are noted.
-    pub after: Option<&'a RawDocument>,
+    /// The document after the change.
+    pub after: After<'a>,
+}
+
+/// What an entry says of the document after a change; nothing if there is none.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct After<'a> {
+    /// Its version.
+    pub version: Option<&'a str>,
+    /// What identifies its state, see [`state_of`].
+    pub state: Option<[u8; STATE_BYTES]>,
+}
+
+impl<'a> After<'a> {
+    /// That of this document.
+    pub fn of(document: Option<&'a RawDocument>) -> Self {
+        let version = document.and_then(|document| document.get_str("version").ok());
+        Self { version, state: document.map(state_of) }
+    }
 }
 
 impl Draft<'_> {
@@ -165,7 +182,6 @@ impl Draft<'_> {
             DateTime::from_millis(now.timestamp_millis().max(head.time.timestamp_millis().saturating_add(1)))
         });
         let number = head.map_or(1, |head| head.number.saturating_add(1));
-        let state = self.after.map(state_of);
         let mut entry = RawDocumentBuf::new();
         entry.append(cstr!("_id"), ObjectId::new());
         entry.append(cstr!("sequence"), sequence);
@@ -174,7 +190,7 @@ impl Draft<'_> {
         entry.append(cstr!("public_id"), self.public_id);
         add(&mut entry, cstr!("type_id"), self.type_id);
         entry.append(cstr!("number"), number);
-        add(&mut entry, cstr!("version"), self.after.and_then(|after| after.get_str("version").ok()));
+        add(&mut entry, cstr!("version"), self.after.version);
         entry.append(cstr!("action"), self.action.name());
         add(&mut entry, cstr!("user_id"), self.author.user_id);
         add(&mut entry, cstr!("user_name"), self.author.user_name.as_deref());
@@ -182,10 +198,10 @@ impl Draft<'_> {
         add(&mut entry, cstr!("request_id"), self.author.request_id.as_deref());
         let changes = RawDocumentBuf::try_from(&self.changes.into_document());
         entry.append(cstr!("changes"), &*changes.expect("it was made of BSON documents"));
-        add(&mut entry, cstr!("state"), state.as_ref().map(|state| generic(state)));
+        add(&mut entry, cstr!("state"), self.after.state.as_ref().map(|state| generic(state)));
         let hash = hash_of(&entry, head.map(|head| &head.hash)).expect("it was written just now");
         entry.append(cstr!("hash"), generic(&hash));
-        (entry, Head { number, time, hash, state })
+        (entry, Head { number, time, hash, state: self.after.state })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use bson::{Bson, DateTime, Document, doc};
-use inventory_service::history::entry::{Action, Author, Changes, Draft};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
 use inventory_service::store::collections::LOGS;
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, FileStore, Store, Unit};
@@ -330,7 +330,7 @@ async fn a_clock_behind_the_newest_entry_is_wrong() {
         action: Action::Create,
         author: &author,
         changes: Changes::Created,
-        after: None,
+        after: After::default(),
     };
     let entry = draft.entry(None, 1, then).0;
     store.commit(Unit::of(Change::Insert { collection: LOGS, document: entry })).await.expect("stored");

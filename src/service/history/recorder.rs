@@ -12,7 +12,7 @@ use tokio::sync::{MutexGuard, OnceCell};
 use super::author;
 use super::feed::Feed;
 use super::flights::{Flight, Flights};
-use super::heads::{self, Key};
+use super::heads::{self, Key, Largest};
 use super::kept::last;
 use super::lasting::Lasting;
 use super::rehearsal::rehearsed;
@@ -21,7 +21,7 @@ use super::vain::Vain;
 use crate::admission::Ticket;
 use crate::clock::Clock;
 use crate::domain::document::integer;
-use crate::history::entry::{Action, Author, Changes, Draft, state_of};
+use crate::history::entry::{Action, After, Author, Changes, Draft};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
 use crate::store::collections::{HISTORY, LOGS, OBJECTS};
@@ -52,6 +52,7 @@ pub struct Recorder {
     vain: Arc<Vain>,
     /// Whether the counter of sequences is behind all that this process found in the store.
     is_caught_up: OnceCell<()>,
+    largest: Largest,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
 }
@@ -78,8 +79,8 @@ impl Recorder {
         let flights = Flights::new();
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
         let vain = Vain::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        let (is_caught_up, crowded) = (OnceCell::new(), Mutex::default());
-        (Arc::new(Self { inner, clock, max_time, flights, vain, is_caught_up, crowded }), feed)
+        let (is_caught_up, largest, crowded) = (OnceCell::new(), Largest::default(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, flights, vain, is_caught_up, largest, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -204,20 +205,24 @@ impl Recorder {
         kept: Kept,
     ) -> Result<(Vec<Change>, Option<Flight>), StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
-        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
+        let mut keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
+        if !self.inner.is_remote() {
+            keys = self.largest.pass(&*self.inner, &keys, self.max_time).await?;
+        }
         let mut heads = heads::of(&*self.inner, &keys, self.max_time).await?;
         let mut drafts: Vec<Draft<'_>> = Vec::with_capacity(changes.len());
         let nobody = Author::default();
         let mut states: HashMap<Key, Option<[u8; 16]>> = heads.iter().map(|(key, head)| (*key, head.state)).collect();
         for change in &changes {
-            let before = change.before.map(state_of);
-            if states.get(&change.key).is_some_and(|known| *known != before) {
-                drafts.push(change.draft(Action::Outside, &nobody, Changes::Unknown, change.before));
+            if let Some(known) = states.get(&change.key) {
+                let before = After::of(change.before);
+                if *known != before.state {
+                    drafts.push(change.draft(Action::Outside, &nobody, Changes::Unknown, before));
+                }
             }
-            if let Some(draft) = change.drafted(author, kept)? {
-                drafts.push(draft);
-            }
-            states.insert(change.key, change.after.map(state_of));
+            let after = After::of(change.after);
+            drafts.extend(change.drafted(author, kept, after)?);
+            states.insert(change.key, after.state);
         }
         if drafts.is_empty() {
             return Ok((Vec::new(), None));
@@ -330,13 +335,7 @@ impl<'a> Recorded<'a> {
         Some(Self { key: (resource_of(collection)?, public_id), before, after })
     }
 
-    fn draft<'d>(
-        &self,
-        action: Action,
-        author: &'d Author,
-        changes: Changes,
-        after: Option<&'d RawDocument>,
-    ) -> Draft<'d> {
+    fn draft<'d>(&self, action: Action, author: &'d Author, changes: Changes, after: After<'d>) -> Draft<'d> {
         let (resource, public_id) = self.key;
         let shape = self.after.or(self.before).filter(|_| resource == "objects");
         let type_id = shape.and_then(|object| integer(object, "type_id"));
@@ -344,7 +343,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The entry of the change itself; none if nothing changes.
-    fn drafted<'d>(&self, author: &'d Author, kept: Kept) -> Result<Option<Draft<'d>>, StoreError>
+    fn drafted<'d>(&self, author: &'d Author, kept: Kept, after: After<'d>) -> Result<Option<Draft<'d>>, StoreError>
     where
         'a: 'd,
     {
@@ -362,7 +361,7 @@ impl<'a> Recorded<'a> {
             }
         };
         let action = author::action().filter(|_| usual != Action::Delete).unwrap_or(usual);
-        Ok(Some(self.draft(action, author, changes, self.after)))
+        Ok(Some(self.draft(action, author, changes, after)))
     }
 }
 

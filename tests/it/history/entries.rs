@@ -1,8 +1,17 @@
 //! Every change has its entry.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bson::DateTime;
+use inventory_service::clock::{Clock, SystemClock};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft, Head};
+use inventory_service::store::collections::LOGS;
+use inventory_service::store::{Change, Unit};
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, fields, on_each_store};
+use crate::support::counting::CountingStore;
 
 /// The actions in the history of a resource, the oldest first.
 async fn actions(app: &TestApp, path: &str) -> Vec<String> {
@@ -102,4 +111,44 @@ async fn a_page_of_all_entries_reads_what_it_shows() {
         (&json!(1), &json!(4), &json!("keys")),
         "{told}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_object_asks_the_history_nothing() {
+    let counter = CountingStore::counter();
+    let app = &TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    counter.after_commits(Duration::ZERO);
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+    let asked = Arc::new(Mutex::new(0));
+    let asks = Arc::clone(&asked);
+    counter.before_finds(move |collection| {
+        *asks.lock().expect("a lock") += u32::from(collection == LOGS);
+        Box::pin(async {})
+    });
+    app.create_object(kind, &json!({"hostname": "b"})).await;
+    assert_eq!(*asked.lock().expect("a lock"), 0);
+    assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+    assert_eq!(*asked.lock().expect("a lock"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_with_entries_from_before_the_start_goes_on_behind_them() {
+    let app = TestApp::embedded().await;
+    let (author, now) = (Author::default(), DateTime::from_chrono(SystemClock.now()));
+    let entry = |action, changes, head: Option<&Head>, sequence| {
+        let (resource, public_id, type_id, after) = ("objects", 9, Some(1), After::default());
+        let draft = Draft { resource, public_id, type_id, action, author: &author, changes, after };
+        draft.entry(head, sequence, now)
+    };
+    let (created, head) = entry(Action::Create, Changes::Created, None, 1);
+    let (deleted, _) = entry(Action::Delete, Changes::Unknown, Some(&head), 2);
+    for document in [created, deleted] {
+        app.store.commit(Unit::of(Change::Insert { collection: LOGS, document })).await.expect("stored");
+    }
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let again = json!({"public_id": 9, "type_id": kind, "author_id": 1, "fields": {"hostname": "b"}});
+    assert_eq!(app.post("/objects/", &again).await.status, 200);
+    assert_eq!(actions(&app, "/objects/9").await, ["CREATE", "DELETE", "CREATE"]);
+    assert_eq!(app.get("/objects/9/history").await.results("/number"), [1, 2, 3]);
 }

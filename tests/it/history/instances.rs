@@ -7,7 +7,7 @@ use bson::{DateTime, doc};
 use chrono::TimeDelta;
 use inventory_service::clock::{Clock, ManualClock, SystemClock};
 use inventory_service::domain::document::raw;
-use inventory_service::history::entry::{Action, Author, Changes, Draft};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
 use inventory_service::query::Filter;
 use inventory_service::service::history::vain;
 use inventory_service::store::collections::{HISTORY, LOGS};
@@ -54,7 +54,7 @@ async fn taken(app: &TestApp, count: u32) -> i64 {
 async fn stored_late(app: &TestApp, sequence: i64, type_id: i64) -> i64 {
     let (public_id, author) = (5_000, Author::default());
     let changes = Changes::Deleted(doc! { "public_id": public_id, "type_id": type_id, "fields": [] });
-    let (resource, action, after) = ("objects", Action::Delete, None);
+    let (resource, action, after) = ("objects", Action::Delete, After::default());
     let draft = Draft { resource, public_id, type_id: Some(type_id), action, author: &author, changes, after };
     let document = draft.entry(None, sequence, DateTime::from_chrono(SystemClock.now())).0;
     app.store.commit(Unit::of(Change::Insert { collection: LOGS, document })).await.expect("stored");

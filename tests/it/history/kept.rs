@@ -5,7 +5,7 @@ use std::time::Duration;
 use bson::raw::cstr;
 use bson::{DateTime, Document};
 use inventory_service::domain::document::raw;
-use inventory_service::history::entry::{Action, Author, Changes, Draft};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
 use inventory_service::query::Filter;
 use inventory_service::service::history::prune::prune;
 use inventory_service::service::history::verify::verify;
@@ -171,7 +171,7 @@ on_each_store! {
         let (then, author) = (DateTime::from_millis(1_600_000_000_000), Author::default());
         let first = last_sequence(app).await + 1;
         let old = (0..1_200).map(|number| {
-            let (resource, after, changes) = ("objects", None, Changes::Created);
+            let (resource, after, changes) = ("objects", After::default(), Changes::Created);
             let draft = Draft { resource, public_id: 5_000 + number, type_id: Some(1), action: Action::Create, author: &author, changes, after };
             Change::Insert { collection: LOGS, document: draft.entry(None, first + number, then).0 }
         });

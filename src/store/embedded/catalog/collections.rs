@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 use bson::{Bson, Document, doc};
 
 use crate::query::{Filter, Limits};
@@ -230,17 +231,16 @@ impl Collection {
         }
     }
 
-    /// As stored in the table `meta`.
-    pub(crate) fn to_document(&self) -> Document {
-        let indexes: Vec<Bson> = self.indexes.iter().map(|index| Bson::Document(index.to_document())).collect();
-        doc! {
-            "number": i64::from(self.number),
-            "name": &self.name,
-            "next_row": self.next_row.cast_signed(),
-            "next_id": self.next_id.load(Ordering::Acquire),
-            "next_index": i64::from(self.next_index),
-            "indexes": indexes,
-        }
+    /// As stored in the table `meta`. Each commit stores it, so it is written at once and not built of values first.
+    pub(crate) fn to_document(&self) -> RawDocumentBuf {
+        let mut stored = RawDocumentBuf::new();
+        stored.append(cstr!("number"), i64::from(self.number));
+        stored.append(cstr!("name"), self.name.as_str());
+        stored.append(cstr!("next_row"), self.next_row.cast_signed());
+        stored.append(cstr!("next_id"), self.next_id.load(Ordering::Acquire));
+        stored.append(cstr!("next_index"), i64::from(self.next_index));
+        stored.append(cstr!("indexes"), self.indexes.iter().map(Index::to_document).collect::<RawArrayBuf>());
+        stored
     }
 
     /// Reads what [`Collection::to_document`] made.
@@ -265,24 +265,25 @@ impl Collection {
 }
 
 impl Index {
-    fn to_document(&self) -> Document {
-        let components: Vec<Bson> = self
-            .components
-            .iter()
-            .map(|part| {
-                doc! { "path": &part.path, "descending": part.descending, "arrays": part.arrays.cast_signed() }.into()
-            })
-            .collect();
-        let mut stored = doc! {
-            "number": i64::from(self.number),
-            "name": &self.name,
-            "components": components,
-            "unique": self.unique,
-            "partial": self.partial.as_ref().map(|partial| partial.values.clone()).unwrap_or_default(),
-            "has_cut_keys": self.has_cut_keys,
+    fn to_document(&self) -> RawDocumentBuf {
+        let component = |part: &Component| {
+            let mut stored = RawDocumentBuf::new();
+            stored.append(cstr!("path"), part.path.as_str());
+            stored.append(cstr!("descending"), part.descending);
+            stored.append(cstr!("arrays"), part.arrays.cast_signed());
+            stored
         };
+        let partial = self.partial.as_ref().map(|partial| RawDocumentBuf::try_from(&partial.values));
+        let partial = partial.map(|partial| partial.expect("its paths have no zero byte")).unwrap_or_default();
+        let mut stored = RawDocumentBuf::new();
+        stored.append(cstr!("number"), i64::from(self.number));
+        stored.append(cstr!("name"), self.name.as_str());
+        stored.append(cstr!("components"), self.components.iter().map(component).collect::<RawArrayBuf>());
+        stored.append(cstr!("unique"), self.unique);
+        stored.append(cstr!("partial"), partial);
+        stored.append(cstr!("has_cut_keys"), self.has_cut_keys);
         if let Some(entries) = self.packed {
-            stored.insert("packed", entries.cast_signed());
+            stored.append(cstr!("packed"), entries.cast_signed());
         }
         stored
     }

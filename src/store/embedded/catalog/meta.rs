@@ -58,8 +58,7 @@ pub(crate) fn restate_collections(
     let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
     for number in numbers {
         let name = format!("{META_COLLECTION}{number}");
-        let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;
-        meta.insert(name.as_str(), stored.as_slice()).map_err(failure::of_storage)?;
+        meta.insert(name.as_str(), catalog.at(number).to_document().as_bytes()).map_err(failure::of_storage)?;
     }
     Ok(())
 }
