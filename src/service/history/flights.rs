@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// So many sequences that were taken in vain are remembered.
-const MOST_ABANDONED: usize = 10_000;
+const MOST_ABANDONED: u16 = 10_000;
 
 /// The sequences of units that are under way in this process.
 #[derive(Debug)]
@@ -105,8 +105,8 @@ impl Flight {
         if is_stored {
             state.last = state.last.max(behind - 1);
         } else {
-            state.abandoned.extend(self.first..behind);
-            while state.abandoned.len() > MOST_ABANDONED {
+            state.abandoned.extend(self.first.max(behind - i64::from(MOST_ABANDONED))..behind);
+            while state.abandoned.len() > usize::from(MOST_ABANDONED) {
                 state.abandoned.pop_first();
             }
         }

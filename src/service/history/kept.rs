@@ -125,15 +125,24 @@ pub(super) async fn last_long_ago(store: &dyn Store, clock: &dyn Clock, max_time
     let old = has_sequence().and(condition(&doc! { "time": { "$lt": long_ago(clock) } }));
     let query = FindQuery::new(old, max_time).sorted(Sort::by("time", true)).limited(1);
     let found = store.find(LOGS, &query).await?;
-    let last = found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
-    Ok(kept(store, max_time).await?.map_or(last, |(_, sequence)| last.max(sequence)))
+    or_no_longer_kept(store, found.first(), max_time).await
 }
 
-/// The last sequence; 0 without entries.
+/// The last sequence, of an entry that is stored or of one that is no longer kept; 0 where there never was an entry.
 pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
     let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true)).limited(1);
     let found = store.find(LOGS, &query).await?;
-    Ok(found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default())
+    or_no_longer_kept(store, found.first(), max_time).await
+}
+
+/// The sequence of this entry, or the last one that is no longer kept if that is larger.
+async fn or_no_longer_kept(
+    store: &dyn Store,
+    entry: Option<&RawDocument>,
+    max_time: Duration,
+) -> Result<i64, StoreError> {
+    let last = entry.and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
+    Ok(kept(store, max_time).await?.map_or(last, |(_, sequence)| last.max(sequence)))
 }
 
 /// The entries of this service, for their index: DATAGERRY's have no sequence. A bound instead of `$exists`, as MongoDB then

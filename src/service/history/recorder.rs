@@ -50,8 +50,8 @@ pub struct Recorder {
     max_time: Duration,
     flights: Arc<Flights>,
     vain: Arc<Vain>,
-    /// Whether the counter of sequences is behind all that this process found in the store.
-    is_caught_up: OnceCell<()>,
+    /// The last sequence of the store when this process took its first one.
+    last_at_start: OnceCell<i64>,
     largest: Largest,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
@@ -79,8 +79,8 @@ impl Recorder {
         let flights = Flights::new();
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
         let vain = Vain::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        let (is_caught_up, largest, crowded) = (OnceCell::new(), Largest::default(), Mutex::default());
-        (Arc::new(Self { inner, clock, max_time, flights, vain, is_caught_up, largest, crowded }), feed)
+        let (last_at_start, largest, crowded) = (OnceCell::new(), Largest::default(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, flights, vain, last_at_start, largest, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -152,11 +152,29 @@ impl Recorder {
     /// Takes `count` sequences and returns the first.
     async fn taken(&self, count: u32) -> Result<(i64, Flight), StoreError> {
         let _one_at_a_time = self.gate().await;
-        if !self.inner.is_remote() {
-            // A reader who begins meanwhile would take the first sequence for the beginning of the history.
-            self.is_caught_up.get_or_try_init(|| self.pass_stored()).await?;
+        let last = *self.last_at_start.get_or_try_init(|| self.begin()).await?;
+        let (first, flight) = self.next(count).await?;
+        if first > last {
+            return Ok((first, flight));
         }
+        // The entries came from another store, and its counter did not, or not all of it.
+        flight.end(false);
+        self.vain.tell();
+        self.pass_stored().await?;
         self.next(count).await
+    }
+
+    /// The last sequence of the store, before this process takes one.
+    async fn begin(&self) -> Result<i64, StoreError> {
+        let last = self.last_stored().await?;
+        // A reader who begins meanwhile would take the first sequence for the beginning of the history.
+        self.flights.note_stored(last);
+        Ok(last)
+    }
+
+    async fn last_stored(&self) -> Result<i64, StoreError> {
+        // Everybody waits for it, so it is not the work of the caller.
+        Ticket::default().scope(last(&*self.inner, self.max_time)).await
     }
 
     async fn catch_up(&self) -> Result<(), StoreError> {
@@ -177,8 +195,7 @@ impl Recorder {
     /// Moves the counter of sequences behind the last one. It may be behind: a counter does not know of documents of
     /// another collection, and the embedded store keeps only what documents of its own tell.
     async fn pass_stored(&self) -> Result<(), StoreError> {
-        // Everybody waits for it, so it is not the work of the caller.
-        let last = Ticket::default().scope(last(&*self.inner, self.max_time)).await?;
+        let last = self.last_stored().await?;
         if last == 0 {
             return Ok(());
         }
@@ -192,7 +209,9 @@ impl Recorder {
                 return Ok(());
             }
             if let Ok(passed @ 1..) = u32::try_from(last - next) {
-                self.inner.reserve_ids(HISTORY, passed).await?;
+                // Larger ones, if another instance passes them too.
+                let (first, flight) = self.next(passed).await?;
+                flight.end(first + i64::from(passed) - 1 <= last);
             }
         }
     }

@@ -88,6 +88,28 @@ async fn what_one_instance_refuses_delays_nobody_on_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_sequence_of_the_past_is_taken_where_the_counter_is_behind() {
+    let Some(uri) = uri().await else { return };
+    let old = TestApp::on(&uri, &[]).await;
+    let kind = old.create_type("server", &[("hostname", "text")]).await;
+    let begun = now(&old).await;
+    refused(&old, "server").await;
+    for name in ["a", "b", "c"] {
+        old.create_object(kind, &json!({"hostname": name})).await;
+    }
+    let last = now(&old).await;
+    // The sequence of the refused change is the next one of this counter.
+    let (collection, counter) = ("service.counters", raw(&doc! { "_id": HISTORY, "value": begun }));
+    let clear = Unit::of(Change::DeleteMany { collection, filter: Filter::equals("_id", HISTORY) });
+    old.store.commit(clear.and(Change::Insert { collection, document: counter })).await.expect("stored");
+    let app = TestApp::on(&uri, &[]).await;
+    let mut reader = open(&app, None).await;
+    let made = app.create_object(kind, &json!({"hostname": "d"})).await;
+    assert!(now(&app).await > last);
+    assert_eq!(told(&mut reader, 1).await, [made]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notes_of_what_was_taken_in_vain_are_few() {
     let Some(uri) = uri().await else { return };
     let app = TestApp::on(&uri, &[]).await;
