@@ -13,7 +13,7 @@ use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Groups, Objects, Resource, Types};
 use super::services::Services;
 use crate::domain::acl::{Acl, Permission};
-use crate::domain::document::integer;
+use crate::domain::document::{flag, integer};
 use crate::domain::object_type::ObjectType;
 use crate::domain::schema::{without, without_unknown};
 use crate::domain::type_input::{self, GROUPS};
@@ -237,11 +237,12 @@ async fn read(services: &Services, body: &Document, stored: Option<&Document>) -
     without_unknown(&type_input::TYPE, body, stored, without(others, read)).map_err(ServiceError::Violations)
 }
 
-/// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.
+/// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id. Objects of an
+/// inactive type can only be read, so a cascade leaves them too.
 ///
 /// # Errors
-/// [`ErrorCode::TypeInUse`] if there are objects, with their number for callers who may read them. Errors of
-/// [`resource::remove`].
+/// [`ErrorCode::TypeInUse`] if there are objects, with their number for callers who may read them;
+/// [`ErrorCode::TypeInactive`] if a cascade would remove them. Errors of [`resource::remove`].
 pub async fn delete_type(
     services: &Services,
     caller: &Caller,
@@ -254,14 +255,14 @@ pub async fn delete_type(
     if cascade {
         may_delete_objects(services, caller, id).await?;
     }
-    let decide = async |_: &RawDocument| {
+    let decide = async |stored: &RawDocument| {
         let pull = Change::UpdateMany {
             collection: Categories::COLLECTION,
             filter: Filter::equals("types", id),
             update: Update::pull("types", Bson::Int64(id)),
         };
         let unit = Unit::default();
-        let unit = if cascade {
+        let unit = if cascade && !is_inactive(stored) {
             unit.and(Change::DeleteMany { collection: Objects::COLLECTION, filter: objects.clone() })
         } else {
             unit.given(Condition::None { collection: Objects::COLLECTION, filter: objects.clone() })
@@ -278,11 +279,22 @@ pub async fn delete_type(
             };
             Ok((removed, TypeRemoval { objects: may_count.then_some(objects), categories }))
         }
+        Err(ServiceError::Store(StoreError::Condition { .. })) if cascade => Err(keeps_objects(id)),
         Err(ServiceError::Store(StoreError::Condition { .. })) => {
             Err(in_use(services, id, Some(&objects).filter(|_| may_count)).await?)
         }
         Err(error) => Err(error),
     }
+}
+
+fn is_inactive(object_type: &RawDocument) -> bool {
+    flag(object_type, "active") == Some(false)
+}
+
+/// The refusal of a cascade.
+fn keeps_objects(id: i64) -> ServiceError {
+    let message = format!("type {id} is inactive, its objects can only be read; activate it, then delete it with them");
+    ServiceError::refused(ErrorCode::TypeInactive, message)
 }
 
 /// Removes objects of a type in units of their own until few enough are left for the unit that removes the type. Each of
@@ -297,7 +309,11 @@ async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch) -> Result
         if found.len() as u64 <= MOST_AT_ONCE {
             return Ok(removed);
         }
-        if_match.check(&resource::get::<Types>(services, id).await?)?;
+        let object_type = resource::get::<Types>(services, id).await?;
+        if_match.check(&object_type)?;
+        if is_inactive(&object_type) {
+            return Err(keeps_objects(id));
+        }
         let delete =
             |object: &RawDocument| Change::Delete { collection: Objects::COLLECTION, before: object.to_owned() };
         let unit = Unit { conditions: Vec::new(), changes: found.iter().map(delete).collect() };

@@ -215,7 +215,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightsExceeded => &[GRANTS],
         ErrorCode::SignOnRefused => &[Protected],
         ErrorCode::AclDenied => &[OBJECT_ACCESS],
-        ErrorCode::TypeInactive => &[OBJECT_WRITES],
+        ErrorCode::TypeInactive => &[OBJECT_WRITES, Operations(&["delete_type"])],
         ErrorCode::NotFound => &[Variable("")],
         ErrorCode::ObjectNotFound => &[OBJECT_ACCESS],
         ErrorCode::TypeNotFound => &[Below("/rest/types/{public_id}"), Below("/rest/objects/clean/"), IMPORTS, EXPORTS],

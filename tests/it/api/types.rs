@@ -239,6 +239,20 @@ on_each_store! {
         app.get(&format!("/types/{id}")).await.error(404, "type_not_found");
     }
 
+    async fn an_inactive_type_keeps_its_objects(app) {
+        let id = app.create_type("rack", &[]).await;
+        let path = format!("/types/{id}");
+        let object = app.create_object(id, &json!({})).await;
+        assert_eq!(app.patch(&path, &json!({"active": false})).await.status, 202);
+        app.delete(&format!("{path}?cascade=true")).await.error(403, "type_inactive");
+        app.delete(&path).await.error(400, "type_in_use");
+        assert_eq!(app.get(&format!("/objects/{object}")).await.status, 200);
+        assert_eq!(app.patch(&path, &json!({"active": true})).await.status, 202);
+        assert_eq!(app.delete(&format!("/objects/{object}")).await.status, 200);
+        assert_eq!(app.patch(&path, &json!({"active": false})).await.status, 202);
+        assert_eq!(app.delete(&format!("{path}?cascade=true")).await.status, 202);
+    }
+
     async fn an_etag_guards_a_change_and_saves_a_read(app) {
         let id = app.create_type("rack", &[]).await;
         let path = format!("/types/{id}");
