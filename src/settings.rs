@@ -382,13 +382,17 @@ impl Settings {
     /// Each address is listened on once.
     fn addresses(&self) -> Result<(), SettingsError> {
         let mut taken = vec![("server.port", self.server.address())];
-        for (key, address) in [("metrics.address", &self.metrics.address), ("wire.address", &self.wire.address)] {
+        let further = [
+            ("metrics.address", &self.metrics.address, "127.0.0.1:9090"),
+            ("wire.address", &self.wire.address, "127.0.0.1:27017"),
+        ];
+        for (key, address, instance) in further {
             let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
             if address.is_empty() || port == Some(0) {
                 continue;
             }
             if port.is_none() {
-                return Err(invalid(key, "must be an address and a port, for instance 127.0.0.1:9090"));
+                return Err(invalid(key, &format!("must be an address and a port, for instance {instance}")));
             }
             if let Some((other, _)) = taken.iter().find(|(_, other)| other == address) {
                 return Err(invalid(key, &format!("is the address of {other} too; give one of them another port")));

@@ -106,6 +106,8 @@ fn a_misspelt_name_of_the_environment_is_noticed() {
 fn an_address_without_a_port_and_one_that_is_given_twice_are_refused() {
     let refusal = refused(&[], &[("metrics.address", "127.0.0.1")]);
     assert_eq!(refusal, "metrics.address: must be an address and a port, for instance 127.0.0.1:9090");
+    let refusal = refused(&[], &[("wire.address", "27017")]);
+    assert_eq!(refusal, "wire.address: must be an address and a port, for instance 127.0.0.1:27017");
     let twice = [("server.host", "127.0.0.1"), ("server.port", "4100"), ("metrics.address", "127.0.0.1:4100")];
     let refusal = refused(&[], &twice);
     assert_eq!(refusal, "metrics.address: is the address of server.port too; give one of them another port");
