@@ -14,7 +14,7 @@ use crate::service::ErrorCode;
 use crate::settings::{CorsSettings, SettingsError};
 
 /// Headers that pages may read, in addition to the standard ones.
-const EXPOSED: [&str; 18] = [
+const EXPOSED: [&str; 19] = [
     "ETag",
     "Location",
     "X-Total-Count",
@@ -26,6 +26,7 @@ const EXPOSED: [&str; 18] = [
     "Allow",
     "WWW-Authenticate",
     "Link",
+    "Content-Disposition",
     "Accept-Patch",
     "Accept-Query",
     "RateLimit",
