@@ -462,7 +462,11 @@ fn read_page(sent: &Parameters) -> Result<u64, ApiError> {
 fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) -> Result<u64, ApiError> {
     let max = settings.max_limit;
     let wrong = || ApiError::parameter("limit", format!("must be from 0 (the maximum) to {max}"));
-    match sent.number("limit").map_err(|_| wrong())?.unwrap_or_else(|| route.limit.min(max)) {
+    let is_negative = sent.get("limit").is_some_and(|sent| sent.parse::<i64>().is_ok_and(i64::is_negative));
+    if is_negative {
+        return Err(wrong());
+    }
+    match sent.number("limit")?.unwrap_or_else(|| route.limit.min(max)) {
         0 => Ok(max),
         limit if limit > max => Err(wrong()),
         limit => Ok(limit),

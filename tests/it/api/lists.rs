@@ -99,6 +99,15 @@ on_each_store! {
             answer.error(400, "parameter_invalid");
             assert_eq!(answer.pointers(), [name], "{name}={value}");
         }
+        for (limit, told) in [
+            ("10.0", "limit: must be a whole number, not 10.0"),
+            ("ten", "limit: must be a whole number, not ten"),
+            ("-1", "limit: must be from 0 (the maximum) to 10000"),
+            ("10001", "limit: must be from 0 (the maximum) to 10000"),
+        ] {
+            let refused = app.get_with("/types/", &[("limit", limit)]).await.json();
+            assert_eq!(refused["message"], told, "{limit}");
+        }
         let twice = app.get("/types/?limit=1&limit=2").await;
         assert_eq!((twice.error(400, "parameter_invalid"), twice.pointers()).1, ["limit"]);
         let body = app.get("/types/?filtre=%7B%7D").await.json();
