@@ -33,11 +33,12 @@ pub struct Hint {
 impl Hint {
     /// The hint for a query; nothing if its work was in proportion.
     ///
-    /// `known` are the paths of indexes that exist.
+    /// `total` is how many documents match, where that is known: a page behind the end skips no more. `known` are the paths of indexes that exist.
     pub(super) fn about<'a>(
         query: &FindQuery,
         examined: u64,
         returned: u64,
+        total: Option<u64>,
         mut known: impl Iterator<Item = Vec<&'a str>>,
     ) -> Option<Self> {
         if examined <= FREE || examined <= returned.saturating_mul(MUCH) {
@@ -47,7 +48,8 @@ impl Hint {
         if known.any(|known| index.iter().all(|path| known.contains(&path.as_str()))) {
             index.clear();
         }
-        Some(Self { examined, returned, skipped: query.skip, index, indexed: Vec::new() })
+        let skipped = total.map_or(query.skip, |total| query.skip.min(total));
+        Some(Self { examined, returned, skipped, index, indexed: Vec::new() })
     }
 
     /// The same from a store that takes no further indexes, with the first path of each that it has.
@@ -159,7 +161,7 @@ mod tests {
     }
 
     fn index_for(filter: Document, sort: Document) -> Vec<String> {
-        Hint::about(&query(filter, sort), 100_000, 10, NO_INDEX).expect("it was much work").index
+        Hint::about(&query(filter, sort), 100_000, 10, None, NO_INDEX).expect("it was much work").index
     }
 
     #[test]
@@ -187,17 +189,17 @@ mod tests {
     #[test]
     fn work_in_proportion_is_not_worth_a_word() {
         let query = query(doc! { "kind": 1 }, doc! {});
-        assert_eq!(Hint::about(&query, 1000, 0, NO_INDEX), None);
-        assert_eq!(Hint::about(&query, 5000, 50, NO_INDEX), None);
-        assert!(Hint::about(&query, 5001, 50, NO_INDEX).is_some());
-        assert!(Hint::about(&query, 1001, 0, NO_INDEX).is_some());
+        assert_eq!(Hint::about(&query, 1000, 0, None, NO_INDEX), None);
+        assert_eq!(Hint::about(&query, 5000, 50, None, NO_INDEX), None);
+        assert!(Hint::about(&query, 5001, 50, None, NO_INDEX).is_some());
+        assert!(Hint::about(&query, 1001, 0, None, NO_INDEX).is_some());
     }
 
     #[test]
     fn an_index_that_exists_is_not_asked_for() {
         let query = query(doc! { "kind": 1 }, doc! { "size": 1 });
         for (paths, wanted) in [(vec!["kind", "size", "x"], false), (vec!["kind"], true), (vec!["size"], true)] {
-            let hint = Hint::about(&query, 5000, 1, std::iter::once(paths.clone())).expect("it was much work");
+            let hint = Hint::about(&query, 5000, 1, None, std::iter::once(paths.clone())).expect("it was much work");
             assert_eq!(!hint.index.is_empty(), wanted, "{paths:?}");
         }
     }
@@ -206,12 +208,16 @@ mod tests {
     fn as_text_it_is_fit_for_a_header() {
         let mut query = query(doc! { "gr\u{f6}\u{df}e\n": 1 }, doc! {});
         query.skip = 20;
-        let text = Hint::about(&query, 5000, 1, NO_INDEX).expect("it was much work").to_string();
+        let text = Hint::about(&query, 5000, 1, None, NO_INDEX).expect("it was much work").to_string();
         assert_eq!(
             text,
             r"examined 5000 documents for 1 after 20 on earlier pages; an index on gr\u{f6}\u{df}e\n would help"
         );
-        let hint = Hint::about(&query, 5000, 1, NO_INDEX).expect("it was much work");
+        for (total, skipped) in [(Some(7), 7), (Some(21), 20), (None, 20)] {
+            let hint = Hint::about(&query, 5000, 1, total, NO_INDEX).expect("it was much work");
+            assert_eq!(hint.skipped, skipped, "{total:?}");
+        }
+        let hint = Hint::about(&query, 5000, 1, None, NO_INDEX).expect("it was much work");
         assert_eq!(
             hint.among(["_id", "a", "b.c", "a"].into_iter()).to_string(),
             "examined 5000 documents for 1 after 20 on earlier pages; conditions and orders by a, b.c use an index"

@@ -217,7 +217,7 @@ impl EmbeddedStore {
             let question = Question::new(&collection, tables, &asked, true, deadline.within(means))?;
             let mut found = parallel::rows(&question, &collection, tables)?;
             hold_rows(&mut found.list, means)?;
-            let hint = question.hint(&collection, found.work, found.list.len() as u64);
+            let hint = question.hint(&collection, found.work, found.list.len() as u64, Some(found.matched));
             Ok((found, hint))
         };
         let (found, hint) = self.on_blocking_pool(turn, find).await?;

@@ -53,7 +53,7 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
         _ => None,
     };
     let examined = explanation.documents_examined.unwrap_or_default();
-    let hint = Hint::about(query, examined, explanation.returned, used.into_iter());
+    let hint = Hint::about(query, examined, explanation.returned, Some(explanation.total), used.into_iter());
     explanation.hint = hint;
     Ok(explanation)
 }

@@ -89,6 +89,12 @@ on_each_store! {
         let among = "examined 1100 documents for 2; conditions and orders by public_id, type_id, fields.name use an index";
         let is_embedded = app.store.kind() == "embedded";
         assert_eq!(list.header(HINT), if is_embedded { among } else { "" });
+        // A page behind the end has only as many documents before it as match.
+        let behind = app.get_with("/objects/", &[wanted[0], wanted[1], ("page", "2001")]).await;
+        let told = " documents for 0 after 2 on earlier pages;";
+        assert!(!is_embedded || behind.header(HINT).contains(told), "{}", behind.header(HINT));
+        let explained = app.get_with("/objects/", &[wanted[0], wanted[1], ("page", "2001"), ("explain", "true")]).await;
+        assert!(explained.header(HINT).contains(told), "{}", explained.header(HINT));
         let explained = app.get_with("/objects/", &[wanted[0], wanted[1], ("explain", "true")]).await;
         assert_eq!(explained.header(HINT), if is_embedded { among } else { expected });
         assert_eq!(explanation(&explained)["hint"]["index"], json!(["public_id", "views"]));

@@ -91,7 +91,7 @@ impl<'a> Question<'a> {
         let mut reader = CollectionReader::new(collection, tables, self.deadline.clone());
         let mut answer =
             if self.streams() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
-        answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
+        answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64, answer.total);
         Ok(answer)
     }
 
@@ -177,11 +177,11 @@ impl<'a> Question<'a> {
         counts || self.query.limit == 0 || !self.streams()
     }
 
-    /// The hint about the work for this many documents.
-    pub(crate) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
+    /// The hint about the work for this many documents, of those that match.
+    pub(crate) fn hint(&self, collection: &Collection, work: Work, returned: u64, total: Option<u64>) -> Option<Hint> {
         let whole = || collection.indexes.iter().filter(|index| index.partial.is_none());
         let known = whole().map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
-        let hint = Hint::about(self.query, work.documents, returned, known)?;
+        let hint = Hint::about(self.query, work.documents, returned, total, known)?;
         Some(hint.among(whole().filter_map(|index| index.components.first()).map(|part| part.path.as_str())))
     }
 

@@ -51,8 +51,9 @@ pub(crate) fn ask(
     let reader = CollectionReader::new(collection, tables, question.deadline.clone());
     let found = Scan::new(question, collection, tables).run()?;
     let documents = question.read(found.list, &reader, &budget)?;
-    let hint = question.hint(collection, found.work, documents.len() as u64);
-    Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
+    let total = question.with_total.then_some(found.matched);
+    let hint = question.hint(collection, found.work, documents.len() as u64, total);
+    Ok(Answer { documents, total, work: found.work, hint })
 }
 
 /// The rows of the answer, found with two threads if that pays.
