@@ -55,11 +55,12 @@ const ALL: &str = "all";
 
 impl StyleOptions {
     fn read(&self) -> Result<CsvStyle, String> {
+        let encoding = read_encoding(&self.encoding)?;
         Ok(CsvStyle {
             delimiter: read_delimiter(&self.delimiter)?,
             quote_all: self.quoting == ALL,
-            encoding: read_encoding(&self.encoding)?,
-            mark: self.bom,
+            encoding,
+            mark: encoding.check_mark(self.bom).map_err(|message| format!("--bom: {message}"))?,
         })
     }
 }

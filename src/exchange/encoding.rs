@@ -73,6 +73,19 @@ impl TextEncoding {
             Self::Windows1252 | Self::Latin1 => b"",
         }
     }
+
+    /// Refuses to mark files of an encoding without a mark.
+    ///
+    /// # Errors
+    /// What is wrong, and which encodings have one.
+    pub fn check_mark(self, is_marked: bool) -> Result<bool, String> {
+        if is_marked && self.mark().is_empty() {
+            let marked: Vec<&str> =
+                ENCODINGS.iter().filter(|(_, known)| !known.mark().is_empty()).map(|(name, _)| *name).collect();
+            return Err(format!("{} has no byte-order mark; {} have one", self.name(), marked.join(" and ")));
+        }
+        Ok(is_marked)
+    }
 }
 
 /// The text of a file, without its byte-order mark, which decides about the encoding if no option does.

@@ -156,11 +156,12 @@ fn host_fields(sent: &Parameters, format: &str) -> Result<HostFields, ApiError> 
 }
 
 fn csv_style(sent: &Parameters) -> Result<CsvStyle, ApiError> {
+    let encoding = text_encoding(sent)?.unwrap_or_default();
     Ok(CsvStyle {
         delimiter: delimiter(sent)?.unwrap_or_default(),
         quote_all: sent.one_of("quoting", &["necessary", "all"])? == Some("all"),
-        encoding: text_encoding(sent)?.unwrap_or_default(),
-        mark: sent.flag("bom")?,
+        encoding,
+        mark: encoding.check_mark(sent.flag("bom")?).map_err(|message| ApiError::parameter("bom", message))?,
     })
 }
 

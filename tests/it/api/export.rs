@@ -261,6 +261,8 @@ on_each_store! {
             ("?format=ndjson&columns=all", "columns"),
             ("?type_id=1&delimiter=x", "delimiter"),
             ("?type_id=1&encoding=ebcdic", "encoding"),
+            ("?type_id=1&encoding=windows-1252&bom=true", "bom"),
+            ("?type_id=1&encoding=latin1&bom=true", "bom"),
             ("?type_id=1&limit=5", "limit"),
         ] {
             let answer = app.get(&format!("/export/objects{parameters}")).await;

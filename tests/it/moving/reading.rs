@@ -144,4 +144,8 @@ fn tables_are_written_with_the_style_that_is_asked_for_and_read_back() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--csv"), "it goes with tables only");
     let refused = complaint(&run(directory.path(), &["export", "other", "--csv", "--encoding", "ebcdic"]));
     assert!(refused.contains("write one of utf-8, utf-16le"), "{refused}");
+    let narrow = ["export", "other", "--csv", "--encoding", "windows-1252", "--bom"];
+    let refused = complaint(&run(directory.path(), &narrow));
+    assert!(refused.contains("--bom: windows-1252 has no byte-order mark"), "{refused}");
+    assert!(!directory.path().join("other").exists(), "nothing is written");
 }
