@@ -178,6 +178,11 @@ async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -
             let message = "objects that you may neither see nor change refer to this";
             Err(ServiceError::refused(ErrorCode::AclDenied, message))
         }
+        // The type may be read as that of the object that is removed.
+        Err(ServiceError::Refused { code: code @ ErrorCode::TypeInactive, message }) => {
+            let id = integer(object, "public_id").unwrap_or_default();
+            Err(ServiceError::refused(code, format!("object {id} refers to this, and its {message}")))
+        }
         outcome => outcome,
     }
 }

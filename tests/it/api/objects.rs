@@ -244,6 +244,18 @@ on_each_store! {
         assert_eq!(values(&app.get(&format!("/objects/{guest}/native")).await.json())["on"], json!(host));
     }
 
+    async fn references_of_an_inactive_type_are_not_cleared_and_the_refusal_names_the_referring_object(app) {
+        let kind = server_type(app).await;
+        let host = app.create_object(kind, &json!({"hostname": "host"})).await;
+        let other = json!({"name": "other", "author_id": 1, "fields": [{"type": "ref", "name": "on", "label": "On", "ref_types": [kind]}]});
+        let other = app.created("/types/", &other).await;
+        let guest = app.create_object(other, &json!({"on": host})).await;
+        assert_eq!(app.patch(&format!("/types/{other}"), &json!({"active": false})).await.status, 202);
+        let refused = app.delete(&format!("/objects/{host}?on_references=clear")).await.error(403, "type_inactive");
+        let told = format!("object {guest} refers to this, and its type other is inactive; its objects can only be read");
+        assert_eq!(refused["message"], told);
+    }
+
     async fn unclean_objects_are_listed_and_cleaned(app) {
         let kind = app.create_type("kind", &[("old", "text"), ("kept", "text")]).await;
         let unclean = app.create_object(kind, &json!({"old": "x", "kept": "y"})).await;
