@@ -264,7 +264,7 @@ struct Said {
     through: BTreeSet<String>,
     /// The texts and numbers that each place is compared with; a document as a whole.
     values: Vec<(Place, Vec<Bson>)>,
-    /// Texts that groups are made of as they stand.
+    /// Texts that groups are made of, or that are compared with other constants, as they stand.
     constants: Vec<String>,
     /// The members that stages made.
     made: BTreeSet<String>,
@@ -310,6 +310,7 @@ impl Said {
                 ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
                     parts.iter().filter_map(Bson::as_document).for_each(|part| self.conditions(part));
                 }
+                ("$expr", expression) => self.comparisons(expression),
                 (operator, _) if operator.starts_with('$') => {}
                 (STORED, value) => self.entry(value),
                 ("fields.name", Bson::String(name)) => drop(self.entries.insert(name.clone())),

@@ -1,8 +1,10 @@
 //! What the stages of a pipeline say about the objects that enter it.
 
+use std::slice;
+
 use bson::{Bson, Document};
 
-use super::{Said, is_shown};
+use super::{COMPARISONS, Said, is_shown};
 
 impl Said {
     /// What is said up to the stage that makes other documents.
@@ -76,6 +78,7 @@ impl Said {
             self.through.append(&mut said.through);
             self.further.append(&mut said.further);
             self.entries.append(&mut said.entries);
+            self.constants.append(&mut said.constants);
         }
         self.paths.append(&mut said.paths);
     }
@@ -111,6 +114,21 @@ impl Said {
         }
     }
 
+    /// The texts in comparisons of constants alone. One that is compared with a path may be meant as it stands.
+    pub(super) fn comparisons(&mut self, expression: &Bson) {
+        let Some((operator, operand)) = expression.as_document().and_then(|members| members.iter().next()) else {
+            return;
+        };
+        let operands = operand.as_array().map_or(slice::from_ref(operand), Vec::as_slice);
+        match operator.as_str() {
+            "$and" | "$or" | "$not" => operands.iter().for_each(|operand| self.comparisons(operand)),
+            operator if COMPARISONS.contains(&operator) && operands.iter().all(is_plain) => {
+                self.constants.extend(operands.iter().filter_map(Bson::as_str).map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
     /// The texts of a group's key or of its accumulator.
     fn constant(&mut self, value: &Bson) {
         let texts = match value {
@@ -120,6 +138,15 @@ impl Said {
         };
         let constants = texts.into_iter().filter_map(Bson::as_str).filter(|text| !text.starts_with('$'));
         self.constants.extend(constants.map(str::to_owned));
+    }
+}
+
+/// Whether an operand is no path and computes nothing.
+fn is_plain(operand: &Bson) -> bool {
+    match operand {
+        Bson::String(text) => !text.starts_with('$'),
+        Bson::Array(_) | Bson::Document(_) => false,
+        _ => true,
     }
 }
 

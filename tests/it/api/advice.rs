@@ -347,6 +347,14 @@ on_each_store! {
         assert_eq!(told(json!([{"$group": {"_id": {"a": "f.hostname"}}}])).await, constant("f.hostname", "f.hostname"));
         let summed = json!([{"$group": {"_id": null, "n": {"$sum": "hostname"}}}]);
         assert_eq!(told(summed).await, constant("hostname", "f.hostname"));
+        for condition in [json!({"$eq": ["f.hostname", "x"]}), json!({"$and": [{"$not": [{"$gt": [1, "f.hostname"]}]}]})] {
+            let filter = json!({"$expr": condition});
+            assert_eq!(told(json!([{"$match": filter}])).await, constant("f.hostname", "f.hostname"), "{filter}");
+            let list = app.get_with("/objects/", &[("filter", &filter.to_string())]).await;
+            assert_eq!(hints(&list), constant("f.hostname", "f.hostname"), "{filter}");
+        }
+        // A text that is compared with a path may be meant.
+        assert_eq!(told(json!([{"$match": {"$expr": {"$eq": ["$f.hostname", "hostname"]}}}])).await, [] as [&str; 0]);
         let absent = "no object has \"typ_id\"; did you mean type_id?";
         assert_eq!(told(json!([{"$group": {"_id": "$typ_id"}}])).await, [absent]);
         assert_eq!(told(json!([{"$set": {"a": 1}}, {"$sortByCount": "$typ_id"}])).await, [absent]);
