@@ -124,7 +124,7 @@ async fn of_objects(
     });
     let mut advice: Vec<String> = of_values.collect();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
-    advice.extend(unknown.map(|name| format!("no type has a field {}{}", quoted(name), seen.nearest_field(name))));
+    advice.extend(unknown.map(|name| seen.unknown_field(name)));
     advice.extend(said.through.iter().filter_map(|name| seen.through(name)));
     advice.extend(said.constants.iter().filter_map(|text| seen.constant(text)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
@@ -400,10 +400,12 @@ impl Seen<'_> {
         self.types_with(name).next().is_some()
     }
 
-    /// `, did you mean hostname?` when a field has a name that is near.
-    fn nearest_field(&self, name: &str) -> String {
+    /// About a name that no field has, with the nearest one.
+    fn unknown_field(&self, name: &str) -> String {
         let known: Vec<&str> = self.types.field_names().filter(|known| self.has_field(known)).collect();
-        suggest::nearest(name, &known).map(|near| format!(", did you mean {}?", plain(near))).unwrap_or_default()
+        let near = suggest::nearest(name, &known).map(|near| format!(", did you mean {}?", plain(near)));
+        let seen = if self.types.hides_some(self.group_id) { " whose objects you may see" } else { "" };
+        format!("no type{seen} has a field {}{}", quoted(name), near.unwrap_or_default())
     }
 
     /// About a path through a field that refers to objects.

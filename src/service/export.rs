@@ -203,7 +203,13 @@ impl ExportAccess<'_> {
             let Some(name) = name.filter(|name| !is_known(name)) else { continue };
             let mut known: Vec<&str> = types.field_names().filter(|name| is_known(name)).collect();
             known.sort_unstable();
-            let whose = if type_id.is_some() { "the type has no field" } else { "no type has a field" };
+            let whose = match self {
+                _ if type_id.is_some() => "the type has no field",
+                Self::Of(caller) if types.hides_some(caller.group_id) => {
+                    "no type whose objects you may see has a field"
+                }
+                _ => "no type has a field",
+            };
             let hint = suggest::hint(name, &known);
             let message = format!("{parameter}: {whose} named {name:?}{hint}");
             return Err(ServiceError::refused(ErrorCode::ParameterInvalid, message));

@@ -40,4 +40,8 @@ impl FieldNames for VisibleFields {
     fn known(&self, types: Option<&[i64]>) -> Vec<&str> {
         self.types.field_names().filter(|name| self.is_known(name, types)).collect()
     }
+
+    fn hides_some(&self) -> bool {
+        self.types.hides_some(self.group_id)
+    }
 }

@@ -194,6 +194,11 @@ impl Types {
         (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))
     }
 
+    /// Whether the group may not read the objects of some type.
+    pub fn hides_some(&self, group_id: i64) -> bool {
+        self.iter().any(|entry| !entry.object_type.acl.allows(group_id, Permission::Read))
+    }
+
     /// Whether the caller may read this object: whether [`Types::visible_to`] lets it through.
     pub fn shows(&self, caller: &Caller, object: &RawDocument) -> bool {
         lets_through(self.visible_to(caller).as_ref(), object)

@@ -47,6 +47,11 @@ pub trait FieldNames: Send + Sync {
 
     /// All known names, to propose one in place of an unknown one.
     fn known(&self, types: Option<&[i64]>) -> Vec<&str>;
+
+    /// Whether there are types whose names the caller may not know here.
+    fn hides_some(&self) -> bool {
+        false
+    }
 }
 
 /// Reads `f.<name>` in one question about objects.
@@ -162,14 +167,16 @@ impl Fields {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let whose = if self.types.is_some() { "no type with this type_id" } else { "no type" };
+        let which = if self.types.is_some() { " with this type_id" } else { "" };
+        // The routes of types list the fields of all of them.
+        let seen = if self.names.hides_some() { " whose objects you may see" } else { "" };
         let mut known = self.names.known(self.types.as_deref());
         known.sort_unstable();
         let hint = match suggest::near(name, known.into_iter(), PROPOSED).as_slice() {
             [] => "; each type lists its fields".to_owned(),
             near => format!("; did you mean {}?", near.join(" or ")),
         };
-        format!("{whose} has a field named {name:?}{hint}")
+        format!("no type{which}{seen} has a field named {name:?}{hint}")
     }
 }
 

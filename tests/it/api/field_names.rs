@@ -105,6 +105,15 @@ on_each_store! {
         let hidden = person.get(app, &question("secret")).await.error(400, "query_2");
         let absent = person.get(app, &question("sacred")).await.error(400, "query_2");
         assert_eq!(hidden["message"].as_str().map(|it| it.replace("secret", "sacred")), absent["message"].as_str().map(str::to_owned));
+        // Types list their fields to everybody: that no type has this one would be wrong.
+        let told = "no type whose objects you may see has a field named \"secret\"";
+        assert!(hidden["message"].as_str().is_some_and(|message| message.contains(told)), "{hidden}");
+        let of_a_type = person.get(app, "/objects/?filter=%7B%22type_id%22%3A9%2C%22f.secret%22%3A1%7D").await;
+        let told = "no type with this type_id whose objects you may see has a field named \"secret\"";
+        assert!(of_a_type.error(400, "query_2")["message"].as_str().is_some_and(|message| message.contains(told)));
+        let entry = r#"/objects/?filter={"fields.name":"secret"}"#.replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
+        let told = "no type whose objects you may see has a field \"secret\"";
+        assert_eq!(person.get(app, &entry).await.header("inventory-query-hint"), told);
     }
 
     async fn fields_are_known_by_name_wherever_objects_are_selected(app) {
