@@ -24,7 +24,7 @@ use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::shown::Shown;
-use crate::service::type_catalog::lets_through;
+use crate::service::type_catalog::{self, lets_through};
 use crate::service::types::{Changed, restored_type, update_type};
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
@@ -55,7 +55,8 @@ pub async fn revert_object(
 ) -> Result<Shown, ServiceError> {
     let then = as_of_read::<Objects>(services, (caller, id), revert.to, AccessLists::OfToday).await?;
     let past = objects::get_object(&then, caller, id).await?;
-    refuse_former(&*services.feed.former_types().await?, &past, revert.to)?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    refuse_former(&types, &*services.feed.former_types().await?, &past, revert.to)?;
     let body = taken(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
@@ -125,23 +126,26 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
     let visible = visible(caller, &types, &former);
     let entry = last_deletion(services, "objects", id).await?.filter(|entry| lets_through(visible.as_ref(), entry));
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
-    refuse_former(&former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
+    refuse_former(&types, &former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed::<Objects>(&entry, id)?;
     as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
 }
 
 /// Refuses what was an object of a type that was deleted since. Another type with its id may show what that one hid.
 /// `past` is the object at that moment, or its entry.
-fn refuse_former(former: &FormerTypes, past: &RawDocument, moment: Moment) -> Result<(), ServiceError> {
-    match integer(past, "type_id").filter(|type_id| former.has(*type_id, moment)) {
-        Some(type_id) => {
-            let message = format!(
-                "type {type_id} was deleted since; restore it first, because a new type with its id is another type"
-            );
-            Err(ServiceError::Violations(Violation::new("/type_id", message).into()))
-        }
-        None => Ok(()),
-    }
+fn refuse_former(
+    types: &type_catalog::Types,
+    former: &FormerTypes,
+    past: &RawDocument,
+    moment: Moment,
+) -> Result<(), ServiceError> {
+    let Some(id) = integer(past, "type_id").filter(|id| former.has(*id, moment)) else { return Ok(()) };
+    let remedy = match types.get(id) {
+        Some(_) => ", and another type has its id; this object cannot come back, make it anew",
+        None => "; restore it first",
+    };
+    let message = format!("type {id} was deleted since{remedy}");
+    Err(ServiceError::Violations(Violation::new("/type_id", message).into()))
 }
 
 /// Brings a deleted type back under its id. Categories do not get it back, nor does it bring its objects.

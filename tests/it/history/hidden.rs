@@ -190,6 +190,8 @@ on_each_store! {
         let sequence = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
         let time = app.get("/logs/?sort=-sequence&limit=1").await.results("/time")[0].clone();
         assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        let restored = send(app.request(Method::POST, &format!("/objects/{gone}/restore"))).await;
+        assert!(restored.text.contains("was deleted since; restore it first"), "{}", restored.text);
         let fields = json!([{"type": "text", "name": "pw", "label": "Password"}]);
         app.created("/types/", &json!({"public_id": kind, "name": "mine", "label": "Mine", "author_id": 1, "fields": fields})).await;
         let body = json!({"public_id": again, "type_id": kind, "author_id": 1, "fields": {"pw": "mine"}});
@@ -197,6 +199,7 @@ on_each_store! {
         let refused = |answer: &crate::support::app::Answer| answer.json()["errors"][0]["pointer"] == "/type_id";
         let restored = send(app.request(Method::POST, &format!("/objects/{gone}/restore"))).await;
         assert!(restored.status == 400 && refused(&restored), "{}", restored.text);
+        assert!(restored.text.contains("another type has its id; this object cannot come back"), "{}", restored.text);
         for to in [sequence, time] {
             let reverted = app.post(&format!("/objects/{again}/revert"), &json!({"to": to})).await;
             assert!(reverted.status == 400 && refused(&reverted), "{}", reverted.text);
