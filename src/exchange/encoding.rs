@@ -65,6 +65,14 @@ impl TextEncoding {
         }
     }
 
+    /// Whether it can write every text.
+    pub fn has_all_characters(self) -> bool {
+        match self {
+            Self::Utf8 | Self::Utf16Le => true,
+            Self::Windows1252 | Self::Latin1 => false,
+        }
+    }
+
     /// The mark that tells programs that the file is in this encoding; nothing where there is none.
     pub fn mark(self) -> &'static [u8] {
         match self {

@@ -120,9 +120,9 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     }
 }
 
-/// Whether a change was sent with an `Idempotency-Key` to a route that takes none. Some clients send it with every POST.
+/// Whether a change was sent with an `Idempotency-Key` to a route that takes none.
 fn has_idle_key(request: &HttpRequest) -> bool {
-    matches!(*request.method(), Method::PUT | Method::PATCH | Method::DELETE)
+    matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
         && request.headers().contains_key(idempotency::NAME)
         && !request.extensions().contains::<TakesKey>()
 }

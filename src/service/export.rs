@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 
 use bson::Bson;
@@ -30,7 +30,7 @@ use crate::query::{Filter, Sort};
 use crate::store::{Documents, FindQuery, StoreError};
 use crate::suggest;
 
-/// How many chunks are written ahead of the one that is being sent.
+/// How many chunks are written at a time, ahead of the one that is being sent.
 const AHEAD: usize = 2;
 /// How many bytes of a finished file are read at a time.
 const CHUNK: usize = 1024 * 1024;
@@ -48,6 +48,18 @@ pub enum ExportForm {
     Ansible,
     /// Targets of Prometheus.
     Prometheus,
+}
+
+impl ExportForm {
+    /// Whether it may refuse any object, however far behind.
+    fn may_refuse(self) -> bool {
+        match self {
+            Self::Ansible => true,
+            Self::Csv(style) => !style.encoding.has_all_characters(),
+            // A spreadsheet is made on disk anyway.
+            Self::Ndjson | Self::Xlsx | Self::Prometheus => false,
+        }
+    }
 }
 
 /// The objects of a file, and its form.
@@ -131,11 +143,12 @@ pub async fn export_objects(
         }
         (ExportForm::Ndjson, _) => {
             let hidden = HiddenFields { types, passwords };
-            written(documents, move |chunk| ndjson::lines(chunk.iter(), |type_id| hidden.of(type_id)))
+            written(documents, AHEAD, move |chunk| ndjson::lines(chunk.iter(), |type_id| hidden.of(type_id)))
         }
         (ExportForm::Csv(style), Some(columns)) => {
             let header = csv::header(&columns, style)?;
-            let rows = written(documents, move |chunk| csv::rows(&columns, style, chunk.iter()));
+            let ahead = if query.form.may_refuse() { 1 } else { AHEAD };
+            let rows = written(documents, ahead, move |chunk| csv::rows(&columns, style, chunk.iter()));
             stream::once(async { Ok(header) }).chain(rows).boxed()
         }
         (ExportForm::Xlsx, Some(columns)) => {
@@ -149,7 +162,7 @@ pub async fn export_objects(
             ));
         }
     };
-    let bytes = begun(bytes).await?;
+    let bytes = if query.form.may_refuse() { whole(on_disk(bytes).await?) } else { begun(bytes).await? };
     Ok(Export { name, bytes: admission::kept(bytes).boxed() })
 }
 
@@ -324,9 +337,10 @@ fn discovered(hosts: Hosts, documents: ChunkStream) -> Bytes {
 type ChunkStream = BoxStream<'static, Result<Documents, ServiceError>>;
 type Bytes = BoxStream<'static, Result<Vec<u8>, ServiceError>>;
 
-/// The chunks as text, written on other threads than those that answer requests.
+/// The chunks as text, written on other threads than those that answer requests, so many at a time.
 fn written(
     documents: ChunkStream,
+    ahead: usize,
     write: impl Fn(Documents) -> Result<Vec<u8>, WriteError> + Send + Sync + 'static,
 ) -> Bytes {
     let write = Arc::new(write);
@@ -337,7 +351,7 @@ fn written(
             worked(move || write(chunk)).await
         }
     });
-    texts.buffered(AHEAD).boxed()
+    texts.buffered(ahead).boxed()
 }
 
 /// Waits for the first two chunks, so that an early failure comes before the answer begins.
@@ -348,6 +362,17 @@ async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
         first.push(Ok(chunk));
     }
     Ok(stream::iter(first).chain(bytes).boxed())
+}
+
+/// Writes the answer to disk before it begins, so that a refusal comes in its place. Nothing of it may be written ahead: that
+/// could hold the turns that this waits for.
+async fn on_disk(mut bytes: Bytes) -> Result<File, ServiceError> {
+    let failed = |error: std::io::Error| WriteError::Io(error.to_string());
+    let mut file = worked(move || tempfile::tempfile().map_err(failed)).await?;
+    while let Some(chunk) = bytes.try_next().await? {
+        file = worked(move || file.write_all(&chunk).map(|()| file).map_err(failed)).await?;
+    }
+    worked(move || file.rewind().map(|()| file).map_err(failed)).await
 }
 
 /// Writes the rows to disk, because the format needs all of them before it can be sent.

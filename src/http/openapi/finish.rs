@@ -297,7 +297,7 @@ struct Facts {
     access: RouteAccess,
     has_body: bool,
     has_patch: bool,
-    /// Whether its method is PUT, PATCH or DELETE.
+    /// Whether its method is POST, PUT, PATCH or DELETE.
     is_change: bool,
     /// Whether a route of its path has PATCH, or QUERY.
     is_patched: bool,
@@ -322,7 +322,7 @@ impl Facts {
             access: route.access,
             has_body: operation.get("requestBody").is_some(),
             has_patch: route.method.as_str() == "PATCH",
-            is_change: matches!(route.method.as_str(), "PUT" | "PATCH" | "DELETE"),
+            is_change: matches!(route.method.as_str(), "POST" | "PUT" | "PATCH" | "DELETE"),
             explains: false,
             filters: false,
             is_patched: has("PATCH"),

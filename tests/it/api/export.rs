@@ -307,3 +307,19 @@ async fn an_export_is_not_bounded_by_the_limit_of_lists() {
     assert_eq!(table.lines().count(), 2501);
     assert_eq!(table.lines().last(), Some("2500,true,r2499"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_of_many_objects_does_not_fit_into_is_refused_before_the_answer_begins() {
+    let app = TestApp::embedded().await;
+    let rack = app.create_type("rack", &[("name", "text")]).await;
+    let body = |name: String| json!({"type_id": rack, "author_id": 1, "fields": {"name": name}});
+    let bodies: Vec<Value> = (0..5000).map(|number| body(format!("r{number}"))).collect();
+    assert_eq!(app.post("/objects/bulk", &bodies.into()).await.status, 200);
+    let ansible = "/export/objects?format=ansible&host=name";
+    assert_eq!(app.get(ansible).await.json()["_meta"]["hostvars"].as_object().map(serde_json::Map::len), Some(5000));
+    app.create_object(rack, &json!({"name": "r1"})).await;
+    let refused = app.get(ansible).await.error(400, "export_does_not_fit");
+    assert!(refused["message"].as_str().is_some_and(|told| told.contains("objects 2 and 5001")), "{refused}");
+    app.create_object(rack, &json!({"name": "\u{4e2d}"})).await;
+    app.get(&format!("/export/objects?type_id={rack}&encoding=windows-1252")).await.error(400, "export_does_not_fit");
+}

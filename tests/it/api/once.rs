@@ -192,8 +192,10 @@ on_each_store! {
             let told = with_key(method.clone(), path.clone(), body).await;
             assert!(told.starts_with("Idempotency-Key has no effect here: "), "{method}: {told}");
         }
+        let told = with_key(Method::POST, format!("{path}/restore"), json!({})).await;
+        assert!(told.starts_with("Idempotency-Key has no effect here: "), "restore: {told}");
         assert_eq!(with_key(Method::POST, "/objects/".to_owned(), server(type_id, "d")).await, "");
-        let by_filter = format!("/objects/?filter={{\"type_id\":{type_id}}}&expected_count=1");
+        let by_filter = format!("/objects/?filter={{\"type_id\":{type_id}}}&expected_count=2");
         assert_eq!(with_key(Method::PATCH, by_filter, change).await, "");
     }
 
