@@ -34,7 +34,7 @@ use crate::http::written::WrittenCache;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
 use crate::oidc::Issuer;
-use crate::outgoing::{CertificatesError, Networks, Sender};
+use crate::outgoing::{Networks, Sender};
 use crate::plural::counted;
 use crate::rate_limits::RateLimits;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
@@ -649,13 +649,7 @@ pub async fn services_on(
     let types = type_catalog::TypeCatalog::default();
     let companions = Arc::new(Companions::default());
     let admission = Admission::new(settings.admission.bounds(store.is_remote()));
-    let networks = Networks::new(settings.webhooks.networks()?);
-    let sender = Sender::new(networks, settings.webhooks.timeout(), &settings.webhooks.ca_certificates);
-    let unusable = |error: CertificatesError| SettingsError::Invalid {
-        key: "webhooks.ca_certificates",
-        message: error.to_string(),
-    };
-    let webhooks = Arc::new(Parts::new(sender.map_err(unusable)?, settings.query.limits()));
+    let webhooks = Arc::new(Parts::new(webhook_sender(settings)?, settings.query.limits()));
     Ok(Services {
         store,
         feed,
@@ -669,6 +663,16 @@ pub async fn services_on(
         clock,
         max_time,
     })
+}
+
+/// What sends the messages of webhooks.
+///
+/// # Errors
+/// A certificate authority cannot be read.
+pub(crate) fn webhook_sender(settings: &Settings) -> Result<Sender, SettingsError> {
+    let (networks, settings) = (Networks::new(settings.webhooks.networks()?), &settings.webhooks);
+    Sender::new(networks, settings.timeout(), &settings.ca_certificates)
+        .map_err(|error| SettingsError::Invalid { key: "webhooks.ca_certificates", message: error.to_string() })
 }
 
 /// The issuer of OpenID Connect that the settings name, if they do.

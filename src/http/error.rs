@@ -338,7 +338,7 @@ impl From<StoreError> for ApiError {
                 log::warn!("{error}");
                 unavailable(
                     ErrorCode::StoreUnavailable,
-                    "there is no room left to store this; reading and deleting go on",
+                    "there is no room left to store this; reading goes on, and so does deleting a few objects at a time",
                 )
             }
             error => {

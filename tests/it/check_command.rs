@@ -112,6 +112,19 @@ fn a_setting_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn certificates_of_webhooks_that_cannot_be_read_are_wrong() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let checked = |file: &str| {
+        let variables = [("INVENTORY__SERVER__PORT", "0"), ("INVENTORY__WEBHOOKS__CA_CERTIFICATES", file)];
+        check(directory.path(), &[], &variables)
+    };
+    assert_only_wrong(&checked("nowhere.pem"), "webhooks.ca_certificates", "nowhere.pem");
+    let garbage = directory.path().join("garbage.pem");
+    std::fs::write(&garbage, "garbage").expect("a file");
+    assert_only_wrong(&checked(&garbage.display().to_string()), "webhooks.ca_certificates", "garbage.pem");
+}
+
+#[test]
 fn a_port_that_is_taken_and_an_address_of_another_machine_are_told() {
     let directory = TempDir::new().expect("a temporary directory");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -8,6 +8,7 @@ mod memory;
 mod ready;
 mod server;
 mod store;
+mod webhooks;
 
 use clap::Args;
 
@@ -54,6 +55,7 @@ impl CheckCommand {
         findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings).await?);
         findings.extend(issuer::look(&settings).await?);
+        findings.extend(webhooks::look(&settings));
         findings.extend(store::look(&settings, &SystemClock).await?);
         for finding in &findings {
             say!("{finding}");
