@@ -37,6 +37,9 @@ const ATTEMPTS: usize = 16;
 /// A change of all documents that match may match so many. Use cases make larger ones in several units.
 const MOST_MATCHED: u64 = 10_000;
 
+/// So many objects can be deleted at once on a full disk. It is about what the room suffices for that the store reserves.
+const MOST_UNKEPT: usize = 10;
+
 /// How long deletions keep nothing after there was no room for one. To try each time would take the room that they make.
 const CROWDED: Duration = Duration::from_mins(1);
 
@@ -86,14 +89,14 @@ impl Recorder {
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let (unit, asked) = self.expanded(unit).await?;
         let author = author::current();
-        let begun = if self.is_crowded() && removes_only(&unit) { Kept::Names } else { Kept::Documents };
+        let begun = if self.is_crowded() && removes_few(&unit) { Kept::Names } else { Kept::Documents };
         let mut kept = begun;
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
             let (entries, flight) = self.entries(&unit, &author, kept).await?;
             recorded.changes.extend(entries);
             match self.committed(recorded, flight).await {
-                Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_only(&unit) => {
+                Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_few(&unit) => {
                     kept = Kept::Names;
                 }
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
@@ -306,9 +309,11 @@ impl Recorder {
     }
 }
 
-/// Whether it removes objects and does nothing else. Access lists of deleted types are read from their entries, so those stay whole.
-fn removes_only(unit: &Unit) -> bool {
-    unit.changes.iter().all(|change| matches!(change, Change::Delete { collection, .. } if *collection == OBJECTS))
+/// Whether it removes a few objects and does nothing else. Access lists of deleted types are read from their entries, so those
+/// stay whole. More objects at once can lack room on a disk that is not full, and their past must not be lost for that.
+fn removes_few(unit: &Unit) -> bool {
+    let removes = |change: &Change| matches!(change, Change::Delete { collection, .. } if *collection == OBJECTS);
+    unit.changes.len() <= MOST_UNKEPT && unit.changes.iter().all(removes)
 }
 
 fn decoded(collection: &str, document: &RawDocument) -> Result<Document, StoreError> {

@@ -259,6 +259,26 @@ async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_objects_are_not_deleted_where_their_past_has_no_room() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("notes", "textarea")]).await;
+    let mut ids = Vec::new();
+    for _ in 0..11 {
+        ids.push(app.create_object(kind, &json!({"notes": "x".repeat(2_000)})).await.to_string());
+    }
+    counter.fill_up();
+    let refused = app.delete(&format!("/objects/{}", ids.join(","))).await.error(503, "store_unavailable");
+    assert!(refused["message"].as_str().is_some_and(|told| told.contains("a few objects at a time")), "{refused}");
+    app.delete(&format!("/types/{kind}?cascade=true")).await.error(503, "store_unavailable");
+    counter.make_room();
+    assert_eq!(app.delete(&format!("/objects/{}", ids[0])).await.status, 200);
+    assert_eq!(app.post(&format!("/objects/{}/restore", ids[0]), &json!({})).await.status, 200);
+    counter.fill_up();
+    assert_eq!(app.delete(&format!("/objects/{}", ids[1..].join(","))).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_refused_on_a_full_disk_is_kept_when_it_is_deleted_later_and_types_always_are() {
     let counter = CountingStore::counter();
     let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
