@@ -43,6 +43,13 @@ const MOST_UNKEPT: usize = 10;
 /// How long deletions keep nothing after there was no room for one. To try each time would take the room that they make.
 const CROWDED: Duration = Duration::from_mins(1);
 
+/// When a change was made, in its document. A moment that a client reads there is one after the change.
+const STAMPS: [&str; 2] = ["last_edit_time", "creation_time"];
+
+/// Between the time in a document and its entry there are at most so many milliseconds. The document of an import may say
+/// anything, and readers wait for missing sequences by the times of entries.
+const LONGEST_STEP: i64 = 10_000;
+
 /// The members that activating an object changes.
 const OF_ACTIVATION: [&str; 3] = ["active", "last_edit_time", "editor_id"];
 
@@ -232,18 +239,18 @@ impl Recorder {
             keys = self.largest.pass(&*self.inner, &keys, self.max_time).await?;
         }
         let mut heads = heads::of(&*self.inner, &keys, self.max_time).await?;
-        let mut drafts: Vec<Draft<'_>> = Vec::with_capacity(changes.len());
+        let mut drafts: Vec<(Draft<'_>, Option<DateTime>)> = Vec::with_capacity(changes.len());
         let nobody = Author::default();
         let mut states: HashMap<Key, Option<[u8; 16]>> = heads.iter().map(|(key, head)| (*key, head.state)).collect();
         for change in &changes {
             if let Some(known) = states.get(&change.key) {
                 let before = After::of(change.before);
                 if *known != before.state {
-                    drafts.push(change.draft(Action::Outside, &nobody, Changes::Unknown, before));
+                    drafts.push((change.draft(Action::Outside, &nobody, Changes::Unknown, before), None));
                 }
             }
             let after = After::of(change.after);
-            drafts.extend(change.drafted(author, kept, after)?);
+            drafts.extend(change.drafted(author, kept, after)?.map(|draft| (draft, change.stamp())));
             states.insert(change.key, after.state);
         }
         if drafts.is_empty() {
@@ -253,9 +260,11 @@ impl Recorder {
         let (mut sequence, flight) = self.taken(count).await?;
         let now = DateTime::from_chrono(self.clock.now());
         let mut entries = Vec::with_capacity(drafts.len());
-        for draft in drafts {
+        for (draft, stamp) in drafts {
             let key = (draft.resource, draft.public_id);
-            let (entry, head) = draft.entry(heads.get(&key), sequence, now);
+            let age = |stamp: &DateTime| now.timestamp_millis() - stamp.timestamp_millis();
+            let time = stamp.filter(|stamp| (0..=LONGEST_STEP).contains(&age(stamp))).unwrap_or(now);
+            let (entry, head) = draft.entry(heads.get(&key), sequence, time);
             heads.insert(key, head);
             sequence += 1;
             entries.push(Change::Insert { collection: LOGS, document: entry });
@@ -357,6 +366,15 @@ impl<'a> Recorded<'a> {
         };
         let public_id = integer(after.or(before)?, "public_id")?;
         Some(Self { key: (resource_of(collection)?, public_id), before, after })
+    }
+
+    /// When the change was made, as the document says; nothing where that did not change.
+    fn stamp(&self) -> Option<DateTime> {
+        let stamps = |document: Option<&RawDocument>| {
+            STAMPS.map(|name| document.and_then(|document| document.get_datetime(name).ok()))
+        };
+        let (before, after) = (stamps(self.before), stamps(self.after));
+        after.into_iter().zip(before).find_map(|(after, before)| after.filter(|after| Some(*after) != before))
     }
 
     fn draft<'d>(&self, action: Action, author: &'d Author, changes: Changes, after: After<'d>) -> Draft<'d> {

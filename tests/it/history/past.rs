@@ -1,8 +1,11 @@
 //! What was, as it was read then.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+use inventory_service::clock::{Clock, SystemClock};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -165,4 +168,36 @@ async fn an_object_that_changes_during_each_question_has_a_past() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_changes_for_the_first_time_during_the_question_has_a_past() {
     read_beside_changes(0).await;
+}
+
+/// A clock that goes on by a tenth of a second with each look at it.
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> DateTime<Utc> {
+        let ticks = self.0.fetch_add(1, Ordering::SeqCst);
+        DateTime::from_timestamp_millis(1_800_000_000_000 + 100 * ticks).expect("a time")
+    }
+
+    fn steady(&self) -> Duration {
+        SystemClock.steady()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moment_that_stands_in_a_document_is_one_after_its_change() {
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let uri = format!("embedded:{}", directory.path().join("data").display());
+    let app = TestApp::on_with_clock(&uri, &[], Arc::new(Ticking(AtomicI64::new(0)))).await;
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let path = format!("/objects/{}", app.create_object(kind, &json!({"hostname": "a"})).await);
+    let read = async |query: &str| app.get(&format!("{path}/native{query}")).await.json();
+    let created = read("").await;
+    assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "b"}})).await.status, 202);
+    let edited = read("").await;
+    for (document, member) in [(&created, "creation_time"), (&edited, "last_edit_time")] {
+        let stamp = document[member]["$date"].as_i64().and_then(DateTime::from_timestamp_millis).expect("a time");
+        let at = stamp.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        assert_eq!(&read(&format!("?at={at}")).await, document, "{member}");
+    }
 }
