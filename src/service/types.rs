@@ -158,7 +158,7 @@ pub async fn warnings(
     after: &RawDocument,
 ) -> Result<Vec<String>, ServiceError> {
     let before = before.map(resource::decode).transpose()?;
-    let absent_types = absent_types(services, after).await.unwrap_or_default();
+    let dead_ends = dead_ends(services, after).await.unwrap_or_default();
     let after = resource::decode(after)?;
     let may_read = |object_type: &Document| {
         let acl = object_type.get_document("acl").map(Acl::from_document).unwrap_or_default();
@@ -174,7 +174,7 @@ pub async fn warnings(
     // A change that is made must not fail for its warning.
     let absent = absent_groups(services, &after).await.unwrap_or_default();
     warnings.extend(absent.iter().take(MOST_LOOKED_UP).map(|id| format!("{GROUPS}/{id}: group {id} does not exist")));
-    warnings.extend(absent_types.into_iter().take(MOST_LOOKED_UP));
+    warnings.extend(dead_ends.into_iter().take(MOST_LOOKED_UP));
     Ok(warnings)
 }
 
@@ -191,17 +191,43 @@ async fn absent_groups(services: &Services, object_type: &Document) -> Result<Ve
     Ok(ids)
 }
 
-/// Which types that references may lead to are not there, in words.
-async fn absent_types(services: &Services, object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
+/// What of a type leads nowhere, in words: references, links and sections of other types that never show anything.
+async fn dead_ends(services: &Services, object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
     let Ok(object_type) = ObjectType::from_document(object_type) else { return Ok(Vec::new()) };
-    if object_type.fields.iter().all(|field| field.ref_types.is_empty()) {
-        return Ok(Vec::new());
-    }
     let types = services.types.current(&*services.store, services.max_time).await?;
     let asked = object_type.fields.iter().enumerate();
     let asked = asked.flat_map(|(place, field)| field.ref_types.iter().map(move |id| (place, *id)));
     let absent = asked.filter(|(_, id)| types.get(*id).is_none());
-    Ok(absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist")).collect())
+    let absent = absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist"));
+    let links = object_type.externals.iter().enumerate().filter_map(|(place, external)| {
+        let reason = match &external.link {
+            None => "it has to begin with http:, https:, mailto:, ssh: or tel:, or to be relative".to_owned(),
+            Some(link) if link.places() > external.fields.len() => {
+                format!("it has {} {{}} for {}", link.places(), counted(external.fields.len() as u64, "field"))
+            }
+            Some(_) => return None,
+        };
+        Some(format!("/render_meta/externals/{place}/href: the link is never shown; {reason}"))
+    });
+    let sections = object_type.sections.iter().enumerate();
+    let sections = sections.filter_map(|(place, section)| {
+        let reference = section.reference.as_ref()?;
+        let lack = match types.get(reference.type_id).map(|entry| &entry.object_type) {
+            None => format!("type_id: type {} does not exist", reference.type_id),
+            Some(target) => {
+                let shown = target.sections.iter().find(|section| section.name == reference.section_name);
+                match shown {
+                    None => "section_name: the type has no such section, so nothing is shown".to_owned(),
+                    Some(shown) if reference.selected_fields.iter().any(|name| !shown.fields.contains(name)) => {
+                        "selected_fields: the section has not all of these fields".to_owned()
+                    }
+                    Some(_) => return None,
+                }
+            }
+        };
+        Some(format!("/render_meta/sections/{place}/reference/{lack}"))
+    });
+    Ok(absent.chain(links).chain(sections).collect())
 }
 
 fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {

@@ -119,6 +119,30 @@ on_each_store! {
         assert_eq!(answer["result"]["acl"]["note"], 1);
     }
 
+    async fn what_a_type_never_shows_is_told(app) {
+        let section = json!({"type": "section", "name": "main", "label": "Main", "fields": ["name"]});
+        let target = app.created("/types/", &json!({"name": "rack", "label": "Rack", "author_id": 1,
+            "fields": [{"type": "text", "name": "name", "label": "Name"}, {"type": "text", "name": "note", "label": "Note"}],
+            "render_meta": {"sections": [section]}})).await;
+        let link = |href: &str| json!({"name": "link", "label": "Link", "icon": "fa fa-link", "href": href, "fields": ["name"]});
+        let part = |name: &str, fields: Value| json!({"type": "ref-section", "name": name, "label": "Part",
+            "reference": {"type_id": target, "section_name": name, "selected_fields": fields}});
+        let body = json!({"name": "server", "label": "Server", "author_id": 1,
+            "fields": [{"type": "text", "name": "name", "label": "Name"}],
+            "render_meta": {
+                "externals": [link("https://example.org/{}"), link("ftp://example.org/{}"), link("https://example.org/{}/{}")],
+                "sections": [part("main", json!(["name"])), part("mian", json!([])), part("main", json!(["note"]))],
+            }});
+        let made = app.post("/types/", &body).await;
+        let told: Vec<_> = made.headers.get_all("inventory-warning").iter().filter_map(|told| told.to_str().ok()).collect();
+        let places = ["externals/1/href: the link is never shown; it has to begin", "externals/2/href: the link is never shown; it has 2 {} for 1 field",
+            "sections/1/reference/section_name: ", "sections/2/reference/selected_fields: "];
+        assert_eq!(told.len(), places.len(), "{told:?} {}", made.text);
+        for (told, place) in told.iter().zip(places) {
+            assert!(told.starts_with(&format!("/render_meta/{place}")), "{told}");
+        }
+    }
+
     async fn a_lost_field_that_objects_still_have_is_told(app) {
         let id = app.create_type("rack", &[("height", "number"), ("city", "text")]).await;
         app.create_object(id, &json!({"height": 42, "city": "Oslo"})).await;
