@@ -216,11 +216,11 @@ async fn user_named(services: &Services, user_name: &str) -> Result<i64, UserCom
 
 async fn group_named(services: &Services, name: &str) -> Result<i64, UserCommandError> {
     let groups = services.store.find(Groups::COLLECTION, &FindQuery::new(Filter::all(), services.max_time)).await?;
-    let named = |group: &RawDocument| document::text(group, "name").map(str::to_owned);
-    let meant = groups.iter().find(|group| named(group).as_deref() == Some(name));
-    meant.and_then(|group| integer(group, "public_id")).ok_or_else(|| {
-        let names: Vec<String> = groups.iter().filter_map(named).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let named = groups.iter().filter_map(|group| Some((document::text(group, "name")?, group)));
+    let named: Vec<(&str, &RawDocument)> = named.collect();
+    let meant = named.iter().find(|(known, _)| *known == name);
+    meant.and_then(|(_, group)| integer(group, "public_id")).ok_or_else(|| {
+        let names: Vec<&str> = named.iter().map(|(known, _)| *known).collect();
         let remedy = match suggest::nearest(name, &names) {
             Some(nearest) => format!(", did you mean {nearest}?"),
             None => format!("; the groups are {}", names.join(", ")),

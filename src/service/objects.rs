@@ -19,9 +19,9 @@ use super::resource::{self, Decision, Listed, Objects, Resource, Types};
 use super::services::Services;
 use super::shown::{self, Shown};
 use super::targets::Targets;
-use super::type_catalog::{TypeEntry, inactive};
+use super::type_catalog::{TypeEntry, inactive, is_inactive};
 use crate::domain::acl::Permission;
-use crate::domain::document::{flag, integer, text};
+use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
 use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::{Violation, Violations};
@@ -195,9 +195,7 @@ pub(super) fn takes_objects(type_id: i64) -> Condition {
 pub(super) async fn require_type(services: &Services, type_id: i64) -> Result<(), ServiceError> {
     match resource::find::<Types>(services, type_id).await? {
         None => Err(ServiceError::Violations(unknown_type(Some(type_id)).into())),
-        Some(stored) if flag(&stored, "active") == Some(false) => {
-            Err(inactive(text(&stored, "name").unwrap_or_default()))
-        }
+        Some(stored) if is_inactive(&stored) => Err(inactive(text(&stored, "name").unwrap_or_default())),
         Some(_) => Ok(()),
     }
 }

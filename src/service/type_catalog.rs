@@ -19,7 +19,7 @@ use super::error_code::ErrorCode;
 use super::history::former::FormerTypes;
 use super::kinds::{Objects, Resource};
 use crate::domain::acl::{Acl, Permission};
-use crate::domain::document::integer;
+use crate::domain::document::{flag, integer};
 use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::{ObjectType, ObjectTypeError};
 use crate::metrics::Tally;
@@ -253,6 +253,11 @@ impl TypeEntry {
         }
         Err(inactive(&self.object_type.name))
     }
+}
+
+/// Whether a stored type is inactive.
+pub(super) fn is_inactive(object_type: &RawDocument) -> bool {
+    flag(object_type, "active") == Some(false)
 }
 
 /// What is said of an inactive type.

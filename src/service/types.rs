@@ -12,9 +12,10 @@ use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Groups, Objects, Resource, Types};
 use super::services::Services;
+use super::type_catalog::{self, is_inactive};
 use crate::domain::acl::{Acl, Permission};
-use crate::domain::document::{flag, integer};
-use crate::domain::object_type::ObjectType;
+use crate::domain::document::integer;
+use crate::domain::object_type::{LinkTemplate, ObjectType, SectionReference};
 use crate::domain::schema::{without, without_unknown};
 use crate::domain::type_input::{self, GROUPS};
 use crate::domain::{self, Violation};
@@ -195,39 +196,48 @@ async fn absent_groups(services: &Services, object_type: &Document) -> Result<Ve
 async fn dead_ends(services: &Services, object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
     let Ok(object_type) = ObjectType::from_document(object_type) else { return Ok(Vec::new()) };
     let types = services.types.current(&*services.store, services.max_time).await?;
+    let references = absent_types(&object_type, &types);
+    Ok(references.chain(dead_links(&object_type)).chain(dead_sections(&object_type, &types)).collect())
+}
+
+/// Which types that references may lead to are not there.
+fn absent_types(object_type: &ObjectType, types: &type_catalog::Types) -> impl Iterator<Item = String> {
     let asked = object_type.fields.iter().enumerate();
     let asked = asked.flat_map(|(place, field)| field.ref_types.iter().map(move |id| (place, *id)));
     let absent = asked.filter(|(_, id)| types.get(*id).is_none());
-    let absent = absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist"));
-    let links = object_type.externals.iter().enumerate().filter_map(|(place, external)| {
-        let reason = match &external.link {
+    absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist"))
+}
+
+/// Which external links can have no address.
+fn dead_links(object_type: &ObjectType) -> impl Iterator<Item = String> {
+    object_type.externals.iter().enumerate().filter_map(|(place, external)| {
+        let fields = external.fields.len();
+        let reason = match external.link.as_ref().map(LinkTemplate::places) {
             None => "it has to begin with http:, https:, mailto:, ssh: or tel:, or to be relative".to_owned(),
-            Some(link) if link.places() > external.fields.len() => {
-                format!("it has {} {{}} for {}", link.places(), counted(external.fields.len() as u64, "field"))
-            }
+            Some(places) if places > fields => format!("it has {places} {{}} for {}", counted(fields as u64, "field")),
             Some(_) => return None,
         };
         Some(format!("/render_meta/externals/{place}/href: the link is never shown; {reason}"))
-    });
-    let sections = object_type.sections.iter().enumerate();
-    let sections = sections.filter_map(|(place, section)| {
-        let reference = section.reference.as_ref()?;
-        let lack = match types.get(reference.type_id).map(|entry| &entry.object_type) {
-            None => format!("type_id: type {} does not exist", reference.type_id),
-            Some(target) => {
-                let shown = target.sections.iter().find(|section| section.name == reference.section_name);
-                match shown {
-                    None => "section_name: the type has no such section, so nothing is shown".to_owned(),
-                    Some(shown) if reference.selected_fields.iter().any(|name| !shown.fields.contains(name)) => {
-                        "selected_fields: the section has not all of these fields".to_owned()
-                    }
-                    Some(_) => return None,
-                }
-            }
-        };
+    })
+}
+
+/// Which sections show fields of another type that it does not have.
+fn dead_sections(object_type: &ObjectType, types: &type_catalog::Types) -> impl Iterator<Item = String> {
+    object_type.sections.iter().enumerate().filter_map(|(place, section)| {
+        let lack = lack_of(section.reference.as_ref()?, types)?;
         Some(format!("/render_meta/sections/{place}/reference/{lack}"))
-    });
-    Ok(absent.chain(links).chain(sections).collect())
+    })
+}
+
+fn lack_of(reference: &SectionReference, types: &type_catalog::Types) -> Option<String> {
+    let id = reference.type_id;
+    let Some(target) = types.get(id) else { return Some(format!("type_id: type {id} does not exist")) };
+    let mut sections = target.object_type.sections.iter();
+    let Some(shown) = sections.find(|section| section.name == reference.section_name) else {
+        return Some("section_name: the type has no such section, so nothing is shown".to_owned());
+    };
+    let has_all = reference.selected_fields.iter().all(|name| shown.fields.contains(name));
+    (!has_all).then(|| "selected_fields: the section has not all of these fields".to_owned())
 }
 
 fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
@@ -311,10 +321,6 @@ pub async fn delete_type(
         }
         Err(error) => Err(error),
     }
-}
-
-fn is_inactive(object_type: &RawDocument) -> bool {
-    flag(object_type, "active") == Some(false)
 }
 
 /// The refusal of a cascade.
