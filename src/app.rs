@@ -490,6 +490,7 @@ fn look(settings: &Settings) -> Result<(), StartError> {
     listeners(settings)?;
     settings.server.tls.files()?.map(Certificates::load).transpose()?;
     CorsPolicy::new(&settings.server.cors)?;
+    webhook_sender(settings)?;
     Ok(())
 }
 

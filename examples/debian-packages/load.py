@@ -397,7 +397,8 @@ def expected_link(homepage):
 def parse_arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", default="http://127.0.0.1:8080", help="where the service is (default: %(default)s)")
+    url = os.environ.get("INVENTORY_URL", "http://127.0.0.1:8080")
+    parser.add_argument("--url", default=url, help="where the service is (default: INVENTORY_URL, or http://127.0.0.1:8080)")
     parser.add_argument("--user", default="admin", help="whom to sign in as (default: %(default)s)")
     parser.add_argument("--password", help="the password; default: the variable INVENTORY_PASSWORD")
     parser.add_argument("--limit", type=int, metavar="N", help="load the first N packages only")

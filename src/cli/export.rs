@@ -91,7 +91,7 @@ impl ExportCommand {
         if !manifest.of_one_moment {
             say!("this server keeps no history, so what others wrote meanwhile may be in it or not");
         }
-        say!("exported to {}; what users sign in with is not in it", self.directory.display());
+        say!("exported to {}; what users sign in with and webhooks are not in it", self.directory.display());
         Ok(())
     }
 }

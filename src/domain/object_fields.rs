@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
@@ -355,6 +355,23 @@ pub fn no_default(field: &Document) -> Option<String> {
         ValueKind::Date => "an ISO 8601 date (2026-01-31 or 2026-01-31T12:00:00Z)".to_owned(),
     };
     Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
+}
+
+/// The condition on stored values that the field would not take now, by its kind and its options; nothing where it takes all.
+pub fn misfit(field: &Field) -> Option<Document> {
+    let types = match ValueKind::named(&field.kind) {
+        ValueKind::Any => return None,
+        ValueKind::Text if OF_OPTIONS.contains(&field.kind.as_str()) => {
+            let names = field.options.iter().map(|option| Bson::from(option.name.as_str()));
+            return Some(doc! {"$nin": names.chain([Bson::Null]).collect::<Vec<_>>()});
+        }
+        ValueKind::Text => vec!["string"],
+        ValueKind::Number => vec!["number"],
+        ValueKind::Checkbox => vec!["bool"],
+        ValueKind::Reference => vec!["int", "long"],
+        ValueKind::Date => vec!["date"],
+    };
+    Some(doc! {"$ne": null, "$not": {"$type": types}})
 }
 
 /// The kinds of which the values are among the options.

@@ -206,7 +206,11 @@ impl Schema {
             let mut place = pointer.to_owned();
             pointer::push(&mut place, name);
             let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
-            violations.push(Violation::new(place, format!("is unknown here; known are {}", known.join(", "))));
+            let message = match suggest::misspelt(name, &known) {
+                Some(meant) => format!("is unknown here; did you mean {meant}?"),
+                None => format!("is unknown here; known are {}", known.join(", ")),
+            };
+            violations.push(Violation::new(place, message));
         }
     }
 }

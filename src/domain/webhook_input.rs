@@ -174,9 +174,8 @@ fn of_filter(violation: Violation, body: &Document) -> Violation {
 pub fn other_state(body: &Document, stored: Option<&Document>) -> Violations {
     let Some(sent) = body.get("state").filter(|sent| **sent != Bson::Null) else { return Violations::new() };
     let is_active = body.get_bool("active").unwrap_or(true);
-    let fits =
-        if is_active { sent.as_str() == Some(ACTIVE) } else { [Some(OFF), Some(PAUSED)].contains(&sent.as_str()) };
-    if fits || stored.is_some_and(|stored| stored.get("state") == Some(sent)) {
+    let coming = if is_active { ACTIVE } else { OFF };
+    if sent.as_str() == Some(coming) || stored.is_some_and(|stored| stored.get("state") == Some(sent)) {
         return Violations::new();
     }
     let message = "is set by the service; \"active\": true has the webhook deliver, \"active\": false stops it";

@@ -36,6 +36,9 @@ const UNKEPT: &str = "there is no room: what this deleted is not kept in the his
 const NO_KEY: &str =
     "Idempotency-Key has no effect here: creations, imports, bulk requests and PATCH by filter take it";
 
+/// What is said of a condition for reading.
+const NO_CONDITION: &str = "If-None-Match has no effect here: PUT, PATCH and DELETE take If-Match";
+
 /// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeBudget {
@@ -95,8 +98,10 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
                 if has_unkept {
                     answered.headers_mut().append(WARNING, HeaderValue::from_static(UNKEPT));
                 }
-                if answered.status().is_success() && has_idle_key(answered.request()) {
-                    answered.headers_mut().append(WARNING, HeaderValue::from_static(NO_KEY));
+                if answered.status().is_success() {
+                    for told in idle_headers(answered.request()) {
+                        answered.headers_mut().append(WARNING, HeaderValue::from_static(told));
+                    }
                 }
                 Ok(answered.map_into_left_body())
             }
@@ -120,11 +125,14 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     }
 }
 
-/// Whether a change was sent with an `Idempotency-Key` to a route that takes none.
-fn has_idle_key(request: &HttpRequest) -> bool {
-    matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
-        && request.headers().contains_key(idempotency::NAME)
-        && !request.extensions().contains::<TakesKey>()
+/// What is said of headers that a change was sent with, and that have no effect on its route.
+fn idle_headers(request: &HttpRequest) -> impl Iterator<Item = &'static str> + use<> {
+    let (method, headers) = (request.method(), request.headers());
+    let changes_one = matches!(*method, Method::PUT | Method::PATCH | Method::DELETE);
+    let has_key = headers.contains_key(idempotency::NAME) && !request.extensions().contains::<TakesKey>();
+    let key = (changes_one || method == Method::POST) && has_key;
+    let condition = changes_one && headers.contains_key(header::IF_NONE_MATCH);
+    [(key, NO_KEY), (condition, NO_CONDITION)].into_iter().filter_map(|(is_idle, told)| is_idle.then_some(told))
 }
 
 /// Adds the caller to the request, with a ticket that bounds the caller's memory and turns.

@@ -24,7 +24,8 @@ use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
-use crate::service::types::{self as service, Changed};
+use crate::service::type_warnings::{Changed, warnings};
+use crate::service::types as service;
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
 
@@ -75,34 +76,10 @@ pub(super) fn warned(mut response: HttpResponse, warnings: Vec<String>) -> HttpR
     response
 }
 
-/// The changed type, with a header for what was lost too.
-pub(super) fn answered(
-    state: &HttpState,
-    request: &HttpRequest,
-    id: i64,
-    changed: &Changed,
-) -> Result<HttpResponse, ApiError> {
+/// The changed type, with its warnings.
+pub(super) fn answered(state: &HttpState, request: &HttpRequest, changed: Changed) -> Result<HttpResponse, ApiError> {
     let response = envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, &changed.after)?;
-    let mut warnings = changed.warnings.clone();
-    if !changed.still_used.is_empty() {
-        let names: Vec<String> = changed.still_used.iter().take(MOST_NAMED).map(|name| quoted(name)).collect();
-        let more = if changed.still_used.len() > MOST_NAMED { " and more" } else { "" };
-        let names = format!("{}{more}", names.join(", "));
-        warnings.push(format!(
-            "fields: the type has lost {names}, which objects still have; send the whole list to keep them, or PUT \
-             /rest/objects/clean/{id} to remove their values"
-        ));
-    }
-    Ok(warned(response, warnings))
-}
-
-/// A warning has so many names, of so many characters.
-const MOST_NAMED: usize = 5;
-const LONGEST_NAMED: usize = 60;
-
-/// A name in plain ASCII that fits a header.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.escape_default().take(LONGEST_NAMED).collect::<String>())
+    Ok(warned(response, changed.warnings))
 }
 
 operation! {
@@ -120,7 +97,7 @@ pub(super) async fn create_type(
     let work = service::create_type(&state.services, &body.0);
     let again = async |outcome| resource::encode(&outcome);
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    let warnings = service::warnings(&state.services, &caller.0, None, &created).await?;
+    let warnings = warnings(&state.services, &caller.0, None, &created).await?;
     Ok(warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, warnings))
 }
 
@@ -138,7 +115,7 @@ pub(super) async fn update_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::update_type(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
-    answered(&state, &request, id.0, &updated)
+    answered(&state, &request, updated)
 }
 
 operation! {
@@ -158,7 +135,7 @@ pub(super) async fn patch_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::patch_type(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
-    answered(&state, &request, id.0, &updated)
+    answered(&state, &request, updated)
 }
 
 operation! {

@@ -89,6 +89,14 @@ impl Metrics {
             IntGaugeVec::new(Opts::new("inventory_build_info", "1, with the version of this build."), &["version"]);
         let build = add(&registry, build);
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let refused_queries = counters(
+            &registry,
+            "inventory_refused_queries_total",
+            "Filters, sorts, projections and other parameters that were refused, by the code of the answer.",
+            &["code"],
+        );
+        // Without it the metric would be absent until the first refusal, and an alert on it would be none.
+        refused_queries.with_label_values(&["parameter_invalid"]).inc_by(0);
         Self {
             requests: add(
                 &registry,
@@ -110,12 +118,7 @@ impl Metrics {
                     &["operation", "outcome"],
                 ),
             ),
-            refused_queries: counters(
-                &registry,
-                "inventory_refused_queries_total",
-                "Filters, sorts, projections and other parameters that were refused, by the code of the answer.",
-                &["code"],
-            ),
+            refused_queries,
             cache_lookups: counters(
                 &registry,
                 "inventory_cache_lookups_total",

@@ -45,6 +45,7 @@ mod targets;
 pub mod token_lookup;
 pub mod tools;
 pub mod type_catalog;
+pub mod type_warnings;
 pub mod types;
 pub mod user_settings;
 pub mod users;

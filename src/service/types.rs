@@ -1,7 +1,6 @@
 //! Types of objects: their rules, and what changes with them. docs/api.md, Types.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
@@ -10,12 +9,11 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
-use super::resource::{self, Categories, Decision, Groups, Objects, Resource, Types};
+use super::resource::{self, Categories, Decision, Objects, Resource, Types};
 use super::services::Services;
-use super::type_catalog::{self, is_inactive};
-use crate::domain::acl::{Acl, Permission};
-use crate::domain::document::integer;
-use crate::domain::object_type::{LinkTemplate, ObjectType, SectionReference};
+use super::type_catalog::is_inactive;
+use super::type_warnings::{self, Changed, absent_groups};
+use crate::domain::acl::Permission;
 use crate::domain::schema::{without, without_unknown};
 use crate::domain::type_input::{self, GROUPS};
 use crate::domain::{self, Violation};
@@ -66,16 +64,6 @@ pub(super) async fn restored_type(
     resource::create::<Types>(services, Some(id), Vec::new(), |_| restored.clone()).await
 }
 
-/// A type that was changed.
-pub struct Changed {
-    /// The type as it is now.
-    pub after: RawDocumentBuf,
-    /// Names of fields that it has lost, and that objects which the caller may see still have.
-    pub still_used: Vec<String>,
-    /// What else was taken, but may not be what was meant.
-    pub warnings: Vec<String>,
-}
-
 /// Replaces the type with the body; creation time and members of other tools stay.
 ///
 /// # Errors
@@ -112,138 +100,16 @@ pub async fn patch_type(
     changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
 }
 
-/// So many lost fields are looked up, for no longer than that: the warning is not worth more.
-const MOST_LOOKED_UP: usize = 20;
-const LOOKING: Duration = Duration::from_millis(250);
-
-/// The changed type, with the lost fields that objects still have. Nothing is told of objects that the caller may not see.
+/// The changed type, with its warnings. Objects that the caller may not see are not asked.
 async fn changed(
     services: &Services,
     caller: &Caller,
     id: i64,
     (before, after): (RawDocumentBuf, RawDocumentBuf),
 ) -> Result<Changed, ServiceError> {
-    let (had, has) = (field_names(&before)?, field_names(&after)?);
-    let lost: Vec<String> = had.into_iter().filter(|name| !has.contains(name)).take(MOST_LOOKED_UP).collect();
-    let mut still_used = Vec::new();
-    if !lost.is_empty()
-        && caller.rights.grants("base.framework.object.view")
-        && may_read_objects(services, caller, id).await?
-    {
-        let begun = Instant::now();
-        for name in lost {
-            let question = Filter::equals("type_id", id).and(Filter::equals("fields.name", name.as_str()));
-            let left = LOOKING.min(services.max_time).saturating_sub(begun.elapsed());
-            if left < Duration::from_millis(1) {
-                break;
-            }
-            // A change that is made must not fail for its warning.
-            let found = services.store.find(Objects::COLLECTION, &FindQuery::new(question, left).limited(1)).await;
-            if found.is_ok_and(|found| !found.is_empty()) {
-                still_used.push(name);
-            }
-        }
-    }
-    let warnings = warnings(services, caller, Some(&before), &after).await?;
-    Ok(Changed { after, still_used, warnings })
-}
-
-/// What to say of a stored type: what its fields hold, whom its access list names, and whether it shuts the caller out.
-///
-/// # Errors
-/// When the stored type cannot be read.
-pub async fn warnings(
-    services: &Services,
-    caller: &Caller,
-    before: Option<&RawDocument>,
-    after: &RawDocument,
-) -> Result<Vec<String>, ServiceError> {
-    let before = before.map(resource::decode).transpose()?;
-    let dead_ends = dead_ends(services, after).await.unwrap_or_default();
-    let after = resource::decode(after)?;
-    let may_read = |object_type: &Document| {
-        let acl = object_type.get_document("acl").map(Acl::from_document).unwrap_or_default();
-        acl.allows(caller.group_id, Permission::Read)
-    };
-    let mut warnings = type_input::warnings(&after);
-    if before.as_ref().is_none_or(may_read) && !may_read(&after) {
-        let own = caller.group_id;
-        warnings.push(format!(
-            "acl: the list gives your group {own} no READ, so it hides the objects of this type from you"
-        ));
-    }
-    // A change that is made must not fail for its warning.
-    let absent = absent_groups(services, &after).await.unwrap_or_default();
-    warnings.extend(absent.iter().take(MOST_LOOKED_UP).map(|id| format!("{GROUPS}/{id}: group {id} does not exist")));
-    warnings.extend(dead_ends.into_iter().take(MOST_LOOKED_UP));
-    Ok(warnings)
-}
-
-/// The ids in an access list that no group has.
-async fn absent_groups(services: &Services, object_type: &Document) -> Result<Vec<i64>, ServiceError> {
-    let mut ids: Vec<i64> = type_input::groups(object_type).filter_map(|group| group.parse().ok()).collect();
-    if ids.is_empty() {
-        return Ok(ids);
-    }
-    let named = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
-    let found = services.store.find(Groups::COLLECTION, &FindQuery::new(named, services.max_time)).await?;
-    let known: HashSet<i64> = found.iter().filter_map(|group| integer(group, "public_id")).collect();
-    ids.retain(|id| !known.contains(id));
-    Ok(ids)
-}
-
-/// What of a type leads nowhere, in words: references, links and sections of other types that never show anything.
-async fn dead_ends(services: &Services, object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
-    let Ok(object_type) = ObjectType::from_document(object_type) else { return Ok(Vec::new()) };
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let references = absent_types(&object_type, &types);
-    Ok(references.chain(dead_links(&object_type)).chain(dead_sections(&object_type, &types)).collect())
-}
-
-/// Which types that references may lead to are not there.
-fn absent_types(object_type: &ObjectType, types: &type_catalog::Types) -> impl Iterator<Item = String> {
-    let asked = object_type.fields.iter().enumerate();
-    let asked = asked.flat_map(|(place, field)| field.ref_types.iter().map(move |id| (place, *id)));
-    let absent = asked.filter(|(_, id)| types.get(*id).is_none());
-    absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist"))
-}
-
-/// Which external links can have no address.
-fn dead_links(object_type: &ObjectType) -> impl Iterator<Item = String> {
-    object_type.externals.iter().enumerate().filter_map(|(place, external)| {
-        let fields = external.fields.len();
-        let reason = match external.link.as_ref().map(LinkTemplate::places) {
-            None => "it has to begin with http:, https:, mailto:, ssh: or tel:, or to be relative".to_owned(),
-            Some(places) if places > fields => format!("it has {places} {{}} for {}", counted(fields as u64, "field")),
-            Some(_) => return None,
-        };
-        Some(format!("/render_meta/externals/{place}/href: the link is never shown; {reason}"))
-    })
-}
-
-/// Which sections show fields of another type that it does not have.
-fn dead_sections(object_type: &ObjectType, types: &type_catalog::Types) -> impl Iterator<Item = String> {
-    object_type.sections.iter().enumerate().filter_map(|(place, section)| {
-        let lack = lack_of(section.reference.as_ref()?, types)?;
-        Some(format!("/render_meta/sections/{place}/reference/{lack}"))
-    })
-}
-
-fn lack_of(reference: &SectionReference, types: &type_catalog::Types) -> Option<String> {
-    let id = reference.type_id;
-    let Some(target) = types.get(id) else { return Some(format!("type_id: type {id} does not exist")) };
-    let mut sections = target.object_type.sections.iter();
-    let Some(shown) = sections.find(|section| section.name == reference.section_name) else {
-        return Some("section_name: the type has no such section, so nothing is shown".to_owned());
-    };
-    let has_all = reference.selected_fields.iter().all(|name| shown.fields.contains(name));
-    (!has_all).then(|| "selected_fields: the section has not all of these fields".to_owned())
-}
-
-fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
-    let object_type = resource::decode(object_type)?;
-    let fields = object_type.get_array("fields").into_iter().flatten().filter_map(Bson::as_document);
-    Ok(fields.filter_map(|field| field.get_str("name").ok()).map(str::to_owned).collect())
+    let sees_objects =
+        caller.rights.grants("base.framework.object.view") && may_read_objects(services, caller, id).await?;
+    Box::pin(type_warnings::changed(services, caller, (before, after), sees_objects)).await
 }
 
 async fn replace_type(

@@ -19,7 +19,7 @@ use crate::service::history::moments::moment;
 use crate::service::history::revert::{self as history, Revert};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::resource::{Categories, Objects, Types};
-use crate::service::types::warnings;
+use crate::service::type_warnings::warnings;
 
 /// The revert that a body asks for.
 async fn revert<'a>(state: &HttpState, body: &JsonBody, if_match: &'a Condition) -> Result<Revert<'a>, ApiError> {
@@ -62,7 +62,7 @@ pub(in crate::http) async fn revert_type(
     state.no_parameters(&request)?;
     let revert = revert(&state, &body, &condition.0).await?;
     let reverted = history::revert_type(&state.services, &caller.0, id.0, revert).await?;
-    types::answered(&state, &request, id.0, &reverted)
+    types::answered(&state, &request, reverted)
 }
 
 operation! {

@@ -139,7 +139,7 @@ fn add_components(document: &mut Value) {
             "Advice about the query: a path that no object has, a date that is compared with a text, a constant where an expression is meant, an index that would help.",
         ),
         "Inventory-Warning": text(
-            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, a link that is never shown, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, an `Idempotency-Key` that the route does not take.",
+            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, a link that is never shown, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, a value of objects that its field takes no more, an `Idempotency-Key` or `If-None-Match` that the route does not take.",
         ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
@@ -430,8 +430,10 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         // Deleting a type may delete its objects.
         let deletes = facts.id == "delete_type" || DELETES_OF_OBJECTS.contains(&facts.id.as_str());
         let is_deleted = deletes && status.starts_with('2');
-        let may_have_idle_key = facts.is_change && status.starts_with('2') && !facts.takes("Idempotency-Key");
-        if is_written && is_type || is_deleted || may_have_idle_key {
+        // A change by filter takes the key, and no condition.
+        let takes_headers = facts.takes("Idempotency-Key") && !facts.has_patch;
+        let may_have_idle_header = facts.is_change && status.starts_with('2') && !takes_headers;
+        if is_written && is_type || is_deleted || may_have_idle_header {
             names.push("Inventory-Warning");
         }
         if is_written || facts.takes("If-None-Match") && matches!(status.as_str(), "200" | "304") {

@@ -25,7 +25,8 @@ use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::shown::Shown;
 use crate::service::type_catalog::{self, lets_through};
-use crate::service::types::{Changed, restored_type, update_type};
+use crate::service::type_warnings::Changed;
+use crate::service::types::{restored_type, update_type};
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
 

@@ -178,6 +178,22 @@ on_each_store! {
         patch(3, "x").await.error(422, "idempotency_key_reused");
     }
 
+    async fn a_condition_for_reading_is_answered_with_a_warning_where_something_is_changed(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(type_id, &json!({"hostname": "a"})).await;
+        let path = format!("/objects/{id}");
+        for (method, body) in [
+            (Method::PATCH, json!({"fields": {"hostname": "b"}})),
+            (Method::PUT, server(type_id, "c")),
+            (Method::DELETE, json!({})),
+        ] {
+            let answer = send(app.request(method.clone(), &path).header("If-None-Match", "*").json(&body)).await;
+            assert!(answer.status.is_success(), "{}", answer.text);
+            let told = "If-None-Match has no effect here: PUT, PATCH and DELETE take If-Match";
+            assert_eq!(answer.header("inventory-warning"), told, "{method}");
+        }
+    }
+
     async fn a_key_on_a_route_that_takes_none_is_answered_with_a_warning(app) {
         let type_id = app.create_type("server", &[("hostname", "text")]).await;
         let id = app.create_object(type_id, &json!({"hostname": "a"})).await;

@@ -168,6 +168,31 @@ on_each_store! {
         assert_eq!(warnings(&app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await), none);
     }
 
+    async fn values_that_a_changed_field_takes_no_more_are_told(app) {
+        let options = |names: &[&str]| names.iter().map(|name| json!({"name": name, "label": name})).collect::<Vec<_>>();
+        let field = |kind: &str, name: &str, names: &[&str]| {
+            json!({"type": kind, "name": name, "label": name, "options": options(names)})
+        };
+        let fields = json!([field("text", "units", &[]), field("select", "state", &["new", "old", "gone"]), field("password", "pin", &[])]);
+        let id = app.created("/types/", &json!({"name": "rack", "author_id": 1, "fields": fields})).await;
+        let object = app.create_object(id, &json!({"units": "many", "state": "old", "pin": "1234"})).await;
+        let warnings = async |fields: Value| -> Vec<String> {
+            let answer = app.patch(&format!("/types/{id}"), &json!({"fields": fields})).await;
+            assert_eq!(answer.status, 202, "{}", answer.text);
+            answer.headers.get_all("inventory-warning").iter().map(|text| text.to_str().expect("ASCII").to_owned()).collect()
+        };
+        let told = |names: &str| {
+            vec![format!("fields: objects have values of {names} that the type takes no more; they stay until they are changed")]
+        };
+        let none: Vec<String> = Vec::new();
+        let (units, pin) = (field("text", "units", &[]), field("password", "pin", &[]));
+        assert_eq!(warnings(json!([units, field("select", "state", &["new", "old"]), pin])).await, none, "no object has it");
+        assert_eq!(warnings(json!([units, field("select", "state", &["new"]), pin])).await, told("\"state\""));
+        assert_eq!(warnings(json!([field("number", "units", &[]), field("text", "state", &[]), field("select", "pin", &["1"])])).await, told("\"units\""));
+        assert_eq!(warnings(json!([field("textarea", "units", &[]), field("text", "state", &[]), pin])).await, none);
+        assert_eq!(app.get(&format!("/objects/{object}/native")).await.json()["fields"][0]["value"], "many");
+    }
+
     async fn a_reference_to_a_type_that_is_not_there_is_told(app) {
         let there = app.create_type("rack", &[]).await;
         let field = json!({"type": "ref", "name": "place", "label": "Place", "ref_types": [there, 77]});

@@ -74,7 +74,7 @@ on_each_store! {
 
     async fn a_state_is_no_way_to_turn_a_webhook_on_or_off(app) {
         app.post("/webhooks/", &body()).await;
-        for (sent, is_active) in [("active", false), ("off", true), ("paused", true)] {
+        for (sent, is_active) in [("active", false), ("off", true), ("paused", true), ("paused", false)] {
             app.patch("/webhooks/1", &json!({"active": is_active})).await;
             let answer = app.patch("/webhooks/1", &json!({"state": sent})).await;
             let told = answer.error(400, "validation_failed");
