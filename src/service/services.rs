@@ -13,7 +13,7 @@ use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
 use super::history::past::Moment;
 use super::identities::Identities;
-use super::type_catalog::TypeCatalog;
+use super::type_catalog::{TypeCatalog, Types};
 use super::webhooks::parts::Parts;
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -46,16 +46,48 @@ pub struct Services {
     pub max_time: Duration,
 }
 
+/// The present: what changes later changes nothing of it.
+pub struct Present {
+    /// The documents.
+    pub store: Arc<dyn Store>,
+    /// The types, of a moment before.
+    types: Arc<Types>,
+    /// Of the types, of a moment before that.
+    revision: u64,
+}
+
 impl Services {
-    /// The same services as of an earlier moment, and what is known of it already.
+    /// The present, as questions of the past start from it.
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn as_of(&self, moment: (Moment, Option<Known>), access: AccessLists) -> Result<Self, ServiceError> {
-        // Both before it is asked whether types have changed: what changes in between has an entry.
-        let (at, revision) = (moment.0, self.store.revision(TYPES));
-        let present = self.types.current(&*self.store, self.max_time).await?;
-        let store = AsOf::over(Arc::clone(&self.store), moment, access, self.max_time);
+    pub async fn present(&self) -> Result<Present, ServiceError> {
+        // The types before the store is frozen: what changes in between has an entry in it.
+        let revision = self.store.revision(TYPES);
+        let types = self.types.current(&*self.store, self.max_time).await?;
+        Ok(Present { revision, types, store: self.store.frozen().await? })
+    }
+
+    /// The same services as of an earlier moment.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn as_of(&self, moment: Moment, access: AccessLists) -> Result<Self, ServiceError> {
+        self.before(self.present().await?, (moment, None), access).await
+    }
+
+    /// The same with a present that was read already, and what is known of the moment.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn before(
+        &self,
+        Present { revision, types: present, store }: Present,
+        moment: (Moment, Option<Known>),
+        access: AccessLists,
+    ) -> Result<Self, ServiceError> {
+        let at = moment.0;
+        let store = AsOf::over(store, moment, access, self.max_time);
         let is_known = self.feed.has_types_since(at, revision);
         let is_today = is_known || store.has_types_of_today().await?;
         if is_today && !is_known {

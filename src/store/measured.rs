@@ -72,6 +72,11 @@ impl Store for Measured {
         self.timed("page", self.inner.page(collection, query)).await
     }
 
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let inner = self.timed("frozen", self.inner.frozen()).await?;
+        Ok(Self::around(inner, Arc::clone(&self.metrics)))
+    }
+
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
         self.timed("chunks", self.inner.chunks(collection, query)).await
     }

@@ -24,6 +24,7 @@ pub mod mongo;
 mod revision;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -75,6 +76,16 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::find`].
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError>;
+
+    /// This store as it is now, for questions alone: all its answers come from one point in time, whatever is written
+    /// meanwhile. It is held no longer than a request lasts.
+    ///
+    /// A standalone MongoDB server has no such points, and a replica set has none of a collection or an index that was made
+    /// within the last seconds: then each answer is of its own time.
+    ///
+    /// # Errors
+    /// As [`Store::ping`].
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError>;
 
     /// Like [`Store::page`], for answers that are too large for memory: gives them in chunks.
     ///

@@ -690,6 +690,10 @@ impl Store for CountingStore {
         self.inner.page(collection, query).await
     }
 
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.inner.frozen().await
+    }
+
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         self.inner.explain(collection, query).await
     }

@@ -80,7 +80,7 @@ pub(in crate::http) async fn past(
 ) -> Result<Option<web::Data<HttpState>>, ApiError> {
     let Some(at) = sent.get(AT) else { return Ok(None) };
     let moment = moment(&state.services, AT, at).await?;
-    Ok(Some(with_services(state, state.services.as_of((moment, None), access).await?)))
+    Ok(Some(with_services(state, state.services.as_of(moment, access).await?)))
 }
 
 /// The types as of the moment that a permitted request asks for; the present ones without `at`.

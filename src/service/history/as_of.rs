@@ -1,7 +1,8 @@
 //! A store as it was at an earlier moment: whatever is asked of objects, types and categories is true of that moment.
 //!
 //! Only what changed since is read from the history. All other documents are the present ones. So the work grows with the
-//! number of changes since the moment, not with the store.
+//! number of changes since the moment, not with the store. Both are read from a frozen present ([`Store::frozen`]), so what is
+//! written meanwhile does not show.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -320,6 +321,10 @@ impl Store for AsOf {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         self.answer(collection, query, true).await
+    }
+
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        refused("moments")
     }
 
     async fn explain(&self, _: &str, _: &FindQuery) -> Result<Explanation, StoreError> {

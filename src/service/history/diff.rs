@@ -53,9 +53,9 @@ pub async fn diff_object(
     from: Moment,
     to: Option<Moment>,
 ) -> Result<ObjectDiff, ServiceError> {
-    let earlier = services.as_of((from, None), AccessLists::OfToday).await?;
+    let earlier = services.as_of(from, AccessLists::OfToday).await?;
     let later = match to {
-        Some(to) => Some(services.as_of((to, None), AccessLists::OfToday).await?),
+        Some(to) => Some(services.as_of(to, AccessLists::OfToday).await?),
         None => None,
     };
     let later = later.as_ref().unwrap_or(services);

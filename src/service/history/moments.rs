@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::DateTime;
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::as_of::{AccessLists, Known};
 use super::heads;
@@ -12,12 +13,14 @@ use super::kept::last;
 use super::past::{LOOKS, Moment, Past, PastState, changed_since};
 use super::resources::resource_of;
 use crate::history::entry::state_of;
+use crate::query::Filter;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
-use crate::service::resource::{self, Objects, Resource};
+use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::type_catalog::Types;
+use crate::store::{FindQuery, Store};
 
 /// Reads a moment: a sequence, or a time of RFC 3339. `name` is the parameter that has it.
 ///
@@ -77,10 +80,11 @@ pub async fn as_of_read<R: Resource>(
     moment: Moment,
     access: AccessLists,
 ) -> Result<Services, ServiceError> {
-    let changed = changed_of::<R>(services, id, moment).await?;
+    let present = services.present().await?;
+    let changed = changed_of::<R>((&*present.store, services.max_time), id, moment).await?;
     let past = changed.get(&id).cloned();
     let known = Known { collection: R::COLLECTION, id, changed: Arc::new(changed) };
-    let then = services.as_of((moment, Some(known)), access).await?;
+    let then = services.before(present, (moment, Some(known)), access).await?;
     if let Some(past) = past {
         refuse_unless_hidden::<R>((services, &then), (caller, id), &past).await?;
     }
@@ -89,18 +93,18 @@ pub async fn as_of_read<R: Resource>(
 
 /// What changed one resource since, with or without an entry.
 async fn changed_of<R: Resource>(
-    services: &Services,
+    (store, max_time): (&dyn Store, Duration),
     id: i64,
     moment: Moment,
 ) -> Result<BTreeMap<i64, Past>, ServiceError> {
     let mut unseen = None;
     for _ in 0..LOOKS {
-        let changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
+        let changed = changed_since(store, R::COLLECTION, moment, Some(&[id]), max_time).await?;
         if !changed.is_empty() {
             return Ok(changed);
         }
-        // What the service changes meanwhile has its entry at the next look.
-        unseen = unseen_change::<R>(services, id).await?;
+        // On a standalone server what the service changes meanwhile has its entry at the next look.
+        unseen = unseen_change::<R>((store, max_time), id).await?;
         if unseen.is_none() {
             break;
         }
@@ -109,11 +113,15 @@ async fn changed_of<R: Resource>(
 }
 
 /// What was done to the document without an entry: by another tool, or just now.
-async fn unseen_change<R: Resource>(services: &Services, id: i64) -> Result<Option<Past>, ServiceError> {
+async fn unseen_change<R: Resource>(
+    (store, max_time): (&dyn Store, Duration),
+    id: i64,
+) -> Result<Option<Past>, ServiceError> {
     let Some(kind) = resource_of(R::COLLECTION) else { return Ok(None) };
-    let heads = heads::of(&*services.store, &BTreeSet::from([(kind, id)]), services.max_time).await?;
+    let heads = heads::of(store, &BTreeSet::from([(kind, id)]), max_time).await?;
     let Some(head) = heads.get(&(kind, id)) else { return Ok(None) };
-    let present = resource::find::<R>(services, id).await?;
+    let query = FindQuery::new(Filter::equals("public_id", id), max_time).limited(1);
+    let present = store.find(R::COLLECTION, &query).await?.first().map(RawDocument::to_owned);
     let is_seen = head.state == present.as_deref().map(state_of);
     Ok((!is_seen).then(|| Past { state: PastState::Unknown, last: present.clone(), present }))
 }

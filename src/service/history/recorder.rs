@@ -431,6 +431,10 @@ impl Store for Recorder {
         self.inner.page(collection, query).await
     }
 
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.inner.frozen().await
+    }
+
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
         self.inner.chunks(collection, query).await
     }

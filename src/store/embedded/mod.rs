@@ -95,7 +95,7 @@ const HERE: Duration = Duration::from_millis(10);
 /// A [`Store`] in a directory. Dropping it waits until everything is on disk and closes the file.
 pub struct EmbeddedStore {
     published: Published,
-    writer: writer::Handle,
+    writer: Arc<writer::Handle>,
     files: StoreFiles,
     /// One backup at a time: each takes as much room as the store.
     backing_up: Arc<tokio::sync::Mutex<()>>,
@@ -124,7 +124,7 @@ impl EmbeddedStore {
     fn start(files: StoreFiles, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(files.clone(), options, Arc::clone(&published))?;
-        Ok(Self { published, writer, files, backing_up: Arc::default() })
+        Ok(Self { published, writer: Arc::new(writer), files, backing_up: Arc::default() })
     }
 
     /// Reads everything and returns all errors: documents that do not decode, indexes that differ from a rebuild,
@@ -317,6 +317,15 @@ impl Store for EmbeddedStore {
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let answer = self.ask(collection, query, true).await?;
         Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default(), hint: answer.hint })
+    }
+
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(Self {
+            published: Arc::new(ArcSwapOption::new(Some(self.snapshot()?))),
+            writer: Arc::clone(&self.writer),
+            files: self.files.clone(),
+            backing_up: Arc::clone(&self.backing_up),
+        }))
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

@@ -85,7 +85,7 @@ async fn moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestam
     }
 }
 
-async fn common_moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestamp>, Error> {
+pub(super) async fn common_moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestamp>, Error> {
     let mut moment = None;
     for name in collections {
         let mut command = find(name, moment, Document::new());

@@ -66,7 +66,7 @@ async fn add_total(
     explanation: &mut Explanation,
 ) -> Result<(), StoreError> {
     let filter = query.filter.document();
-    explanation.total = totals::count(inner, collection, &query.filter, query.max_time).await?;
+    explanation.total = totals::count(inner, None, collection, &query.filter, query.max_time).await?;
     if query.filter.guarded().is_some() {
         explanation.total_from = TotalFrom::Documents;
         return Ok(());

@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, Timestamp, doc};
 use mongodb::Cursor;
 use mongodb::error::Error;
 use mongodb::options::{Hint, ReadConcern};
 
-use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
 use super::guarded::GuardedParts;
 use super::totals::count;
+use super::{Inner, moment};
 use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test, first_entry};
 use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Page, StoreError};
@@ -22,12 +22,21 @@ const BATCH: u32 = 10_000;
 pub(super) const CHUNK: u32 = 500;
 
 /// The documents that the query selects.
-pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-    let concern = if is_about_one(query) { ReadConcern::majority() } else { inner.topology.read_concern() };
-    match read(inner, collection, query, concern).await {
+pub(super) async fn find(
+    inner: &Inner,
+    moment: Option<Timestamp>,
+    collection: &str,
+    query: &FindQuery,
+) -> Result<Documents, StoreError> {
+    let time = match moment {
+        Some(moment) => ReadTime::Moment(moment),
+        None if is_about_one(query) => ReadTime::majority(),
+        None => ReadTime::Now(inner.topology.read_concern()),
+    };
+    match read(inner, collection, query, time).await {
         // The collection or one of its indexes is new: its past cannot be read, its present can.
         Err(ReadTrouble::Server(error)) if is_snapshot_lost(&error) => {
-            read(inner, collection, query, ReadConcern::majority()).await.map_err(ReadTrouble::into_store_error)
+            read(inner, collection, query, ReadTime::majority()).await.map_err(ReadTrouble::into_store_error)
         }
         outcome => outcome.map_err(ReadTrouble::into_store_error),
     }
@@ -36,13 +45,18 @@ pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> 
 /// The documents that the query selects, and how many there are in all.
 ///
 /// The server counts only if the page does not tell the number.
-pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+pub(super) async fn page(
+    inner: &Inner,
+    moment: Option<Timestamp>,
+    collection: &str,
+    query: &FindQuery,
+) -> Result<Page, StoreError> {
     let started = Instant::now();
-    let documents = find(inner, collection, query).await?;
+    let documents = find(inner, moment, collection, query).await?;
     let left = whole_milliseconds(query.max_time.saturating_sub(started.elapsed()));
     let total = match total_from(query, documents.len() as u64) {
         Some(total) => total,
-        None => count(inner, collection, &query.filter, left).await?,
+        None => count(inner, moment, collection, &query.filter, left).await?,
     };
     // The server tells the work of a query only in `explain`, which would run it again.
     Ok(Page { documents, total, hint: None })
@@ -89,6 +103,20 @@ pub(super) fn is_by_key(filter: &Filter) -> bool {
     }
 }
 
+/// When documents are read.
+enum ReadTime {
+    /// Now, with this concern.
+    Now(ReadConcern),
+    /// As of a moment.
+    Moment(Timestamp),
+}
+
+impl ReadTime {
+    fn majority() -> Self {
+        Self::Now(ReadConcern::majority())
+    }
+}
+
 enum ReadTrouble {
     Server(Error),
     Projection(EvalError),
@@ -111,26 +139,20 @@ pub(super) async fn chunks(
     collection: &str,
     query: &FindQuery,
 ) -> Result<(u64, CursorReading), StoreError> {
-    let total = count(inner, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
-    let concern = inner.topology.read_concern();
-    let reading = match CursorReading::open(inner, collection, query, concern, CHUNK).await {
+    let total = count(inner, None, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
+    let time = ReadTime::Now(inner.topology.read_concern());
+    let reading = match CursorReading::open(inner, collection, query, time, CHUNK).await {
         Err(error) if is_snapshot_lost(&error) => {
-            CursorReading::open(inner, collection, query, ReadConcern::majority(), CHUNK).await
+            CursorReading::open(inner, collection, query, ReadTime::majority(), CHUNK).await
         }
         outcome => outcome,
     };
     Ok((total, reading.map_err(|error| query_error(&error))?))
 }
 
-async fn read(
-    inner: &Inner,
-    collection: &str,
-    query: &FindQuery,
-    concern: ReadConcern,
-) -> Result<Documents, ReadTrouble> {
-    let mut reading = CursorReading::open(inner, collection, query, concern, batch(query.limit))
-        .await
-        .map_err(ReadTrouble::Server)?;
+async fn read(inner: &Inner, collection: &str, query: &FindQuery, time: ReadTime) -> Result<Documents, ReadTrouble> {
+    let mut reading =
+        CursorReading::open(inner, collection, query, time, batch(query.limit)).await.map_err(ReadTrouble::Server)?;
     let mut documents = Documents::new();
     while reading.advance(&mut documents).await? {
         if documents.bytes() > query.max_bytes {
@@ -154,15 +176,15 @@ impl CursorReading {
         inner: &Inner,
         collection: &str,
         query: &FindQuery,
-        concern: ReadConcern,
+        time: ReadTime,
         batch: u32,
     ) -> Result<Self, Error> {
         if let Some(pipeline) = pipeline(query) {
-            let cursor = read_pipeline(inner, collection, (query, pipeline), concern, batch).await?;
+            let cursor = read_pipeline(inner, collection, (query, pipeline), time, batch).await?;
             let projection = query.projection.clone().map(|projection| (projection, query.filter.clone()));
             return Ok(Self { cursor, projection, entries: None });
         }
-        let cursor = read_plain(inner, collection, query, concern, batch).await?;
+        let cursor = read_plain(inner, collection, query, time, batch).await?;
         let entries = query.projection.clone().filter(Projection::names_entries);
         Ok(Self { cursor, projection: None, entries })
     }
@@ -214,9 +236,13 @@ async fn read_plain(
     inner: &Inner,
     collection: &str,
     query: &FindQuery,
-    concern: ReadConcern,
+    time: ReadTime,
     batch: u32,
 ) -> Result<Cursor<RawDocumentBuf>, Error> {
+    let concern = match time {
+        ReadTime::Moment(moment) => return moment::read_plain(inner, moment, collection, query, batch).await,
+        ReadTime::Now(concern) => concern,
+    };
     let documents = inner.collection(collection);
     let mut question = documents
         .find(query.filter.document().clone())
@@ -244,9 +270,17 @@ async fn read_pipeline(
     inner: &Inner,
     collection: &str,
     (query, pipeline): (&FindQuery, Vec<Document>),
-    concern: ReadConcern,
+    time: ReadTime,
     batch: u32,
 ) -> Result<Cursor<RawDocumentBuf>, Error> {
+    let hint = query.sort.is_reversed().then(|| plain_order(query));
+    let concern = match time {
+        ReadTime::Moment(moment) => {
+            let asked = (collection, pipeline, hint);
+            return moment::read_pipeline(inner, moment, asked, query.max_time, batch).await;
+        }
+        ReadTime::Now(concern) => concern,
+    };
     let documents = inner.collection(collection);
     let mut question = documents
         .aggregate(pipeline)
@@ -254,8 +288,8 @@ async fn read_pipeline(
         .batch_size(batch)
         .allow_disk_use(true)
         .max_time(whole_milliseconds(query.max_time));
-    if query.sort.is_reversed() {
-        question = question.hint(Hint::Keys(plain_order(query)));
+    if let Some(order) = hint {
+        question = question.hint(Hint::Keys(order));
     }
     question.with_type::<RawDocumentBuf>().await
 }

@@ -28,6 +28,7 @@ mod indexes;
 mod inspect;
 mod keeper;
 mod marks;
+mod moment;
 mod presence;
 mod progress;
 mod reliance;
@@ -45,7 +46,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
-use bson::{DateTime, doc};
+use bson::{DateTime, Timestamp, doc};
 use futures::{StreamExt, stream};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongodb::{Collection, Database};
@@ -89,6 +90,8 @@ const PREPARE_BOUND: Duration = Duration::from_hours(6);
 #[derive(Debug)]
 pub struct MongoStore {
     inner: Arc<Inner>,
+    /// What documents are read at; as they are now without it.
+    moment: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -152,7 +155,7 @@ impl MongoStore {
         };
         let inner = Arc::new(inner);
         tokio::spawn(keeper::run(Arc::downgrade(&inner), keeper));
-        Ok(Self { inner })
+        Ok(Self { inner, moment: None })
     }
 
     /// Whether one of the collections exists. Reads no document.
@@ -215,7 +218,7 @@ impl MongoStore {
         R: Send + 'static,
         F: Future<Output = (Result<Documents, StoreError>, R)> + Send + 'static,
     {
-        let store = Self { inner: Arc::clone(&self.inner) };
+        let store = Self { inner: Arc::clone(&self.inner), moment: self.moment };
         let steps = stream::unfold(Some((store, reading)), move |rest| {
             let chunk = chunk.clone();
             async move {
@@ -263,19 +266,27 @@ impl Store for MongoStore {
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        let turn = turn_unless(find::is_light(query)).await?;
-        self.ask(query_bound(query.max_time), (collection, query), turn, async move |inner, collection, query| {
-            find::find(&inner, &collection, &query).await
-        })
-        .await
+        let (turn, moment) = (turn_unless(find::is_light(query)).await?, self.moment);
+        let find = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
+            find::find(&inner, moment, &collection, &query).await
+        };
+        self.ask(query_bound(query.max_time), (collection, query), turn, find).await
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        let turn = turn_unless(find::is_light(query)).await?;
-        self.ask(query_bound(query.max_time), (collection, query), turn, async move |inner, collection, query| {
-            find::page(&inner, &collection, &query).await
-        })
-        .await
+        let (turn, moment) = (turn_unless(find::is_light(query)).await?, self.moment);
+        let page = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
+            find::page(&inner, moment, &collection, &query).await
+        };
+        self.ask(query_bound(query.max_time), (collection, query), turn, page).await
+    }
+
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let moment = match self.moment {
+            Some(moment) => Some(moment),
+            None => self.run(PING_BOUND, async |inner| moment::now(&inner).await).await?,
+        };
+        Ok(Arc::new(Self { inner: Arc::clone(&self.inner), moment }))
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
@@ -309,8 +320,9 @@ impl Store for MongoStore {
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        let count = |inner: Arc<Inner>, collection: String, filter: Filter| async move {
-            totals::count(&inner, &collection, &filter, max_time).await
+        let moment = self.moment;
+        let count = move |inner: Arc<Inner>, collection: String, filter: Filter| async move {
+            totals::count(&inner, moment, &collection, &filter, max_time).await
         };
         let turn = turn_unless(find::is_by_key(filter)).await?;
         self.ask(query_bound(max_time), (collection, filter), turn, count).await

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bson::{Document, doc};
+use bson::{Document, Timestamp, doc};
+use mongodb::error::Error;
 
-use super::Inner;
 use super::connect::Topology;
-use super::error::{command_error, query_error};
+use super::error::{command_error, is_snapshot_lost, query_error};
 use super::guarded::GuardedParts;
+use super::{Inner, moment};
 use crate::query::Filter;
 use crate::store::StoreError;
 
@@ -67,10 +68,18 @@ impl Totals {
 /// How many documents of the collection match.
 pub(super) async fn count(
     inner: &Inner,
+    moment: Option<Timestamp>,
     collection: &str,
     filter: &Filter,
     max_time: Duration,
 ) -> Result<u64, StoreError> {
+    if let Some(moment) = moment {
+        match count_at(inner, moment, collection, filter, max_time).await {
+            // As in `find`: the past of a new collection or index cannot be read.
+            Err(error) if is_snapshot_lost(&error) => {}
+            outcome => return outcome.map_err(|error| query_error(&error))?,
+        }
+    }
     if let Some(parts) = GuardedParts::of(filter) {
         return count_guarded(inner, collection, parts, max_time).await;
     }
@@ -78,6 +87,25 @@ pub(super) async fn count(
         all if all.is_empty() => count_all(inner, collection, max_time).await,
         filter => matching(inner, collection, filter, max_time).await,
     }
+}
+
+async fn count_at(
+    inner: &Inner,
+    moment: Timestamp,
+    collection: &str,
+    filter: &Filter,
+    max_time: Duration,
+) -> Result<Result<u64, StoreError>, Error> {
+    let mut stages =
+        GuardedParts::of(filter).map_or_else(|| vec![doc! { "$match": filter.document() }], |parts| parts.stages(None));
+    stages.push(doc! { "$count": "n" });
+    let mut counted = moment::read_pipeline(inner, moment, (collection, stages, None), max_time, 1).await?;
+    // If nothing matches, the server returns no document.
+    if !counted.advance().await? {
+        return Ok(Ok(0));
+    }
+    let counted = Document::try_from(counted.current()).map_err(StoreError::backend);
+    Ok(counted.and_then(|counted| number_in(&counted)))
 }
 
 async fn count_guarded(

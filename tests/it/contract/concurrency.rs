@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bson::doc;
-use inventory_service::query::Filter;
+use inventory_service::query::{Filter, Sort};
 use inventory_service::store::{Change, Condition, FindQuery, Store, StoreError, Unit};
 use tokio::task::JoinSet;
 
@@ -168,4 +169,37 @@ pub(crate) async fn a_page_is_of_one_point_in_time(store: Arc<dyn Store>) {
         assert_eq!(found.len() % 2, 0, "half a unit was seen");
     }
     writer.await.expect("the writer does not panic");
+}
+
+pub(crate) async fn a_frozen_store_answers_from_one_point_in_time(store: Arc<dyn Store>) {
+    store_all(&*store, THINGS, &[thing(1, doc! {"size": 1}), thing(2, doc! {"size": 2})]).await;
+    let (all, by_size) = (Filter::all(), query(doc! {}).sorted(sort(doc! {"size": 1})));
+    // On MongoDB a new collection has no past for some seconds.
+    let until = Instant::now() + Duration::from_secs(30);
+    for id in 3.. {
+        let frozen = store.frozen().await.expect("a store");
+        let known = u64::try_from(id - 1).expect("a number");
+        let before = stored(&*store, THINGS, 2).await.expect("it is stored");
+        let after = raw(&thing(2, doc! {"size": 100 + id}));
+        let replaced = Change::Replace { collection: THINGS, before, after };
+        let unit = Unit::of(replaced).and(insertion(THINGS, &thing(id, doc! {"size": 0})));
+        store.commit(unit).await.expect("no condition");
+        let is_of_one_moment = frozen.count(THINGS, &all, BUDGET).await.expect("a number") == known;
+        if !is_of_one_moment && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            continue;
+        }
+        assert!(is_of_one_moment);
+        let first = frozen.page(THINGS, &FindQuery { skip: 1, limit: 1, ..by_size.clone() }).await.expect("a page");
+        assert_eq!((first.documents.len(), first.total), (1, known));
+        let entry = FindQuery {
+            sort: Sort::parse(&doc! {"size": -1}).expect("a sort"),
+            ..query(doc! {"size": {"$gt": 100 + id - 1}})
+        };
+        assert!(frozen.find(THINGS, &entry).await.expect("an answer").is_empty(), "the change came later");
+        assert_eq!(store.count(THINGS, &all, BUDGET).await.expect("a number"), known + 1);
+        let again = frozen.frozen().await.expect("a store");
+        assert_eq!(again.count(THINGS, &all, BUDGET).await.expect("a number"), known, "it stays frozen");
+        return;
+    }
 }

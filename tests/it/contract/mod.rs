@@ -217,6 +217,7 @@ pub(crate) mod all {
             one_of_many_moves_a_scope
             an_object_never_outlives_its_kind
             a_page_is_of_one_point_in_time
+            a_frozen_store_answers_from_one_point_in_time
         }
     }
 }

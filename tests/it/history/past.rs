@@ -170,6 +170,60 @@ async fn an_object_that_changes_for_the_first_time_during_the_question_has_a_pas
     read_beside_changes(0).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_the_past_is_the_same_while_objects_change_and_come_during_its_questions() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("units", "number")]).await;
+    for units in 0..5 {
+        app.create_object(kind, &json!({"units": units})).await;
+    }
+    let (then, ids) = (now(&app).await, [1, 2, 3, 4, 5]);
+    let questions = [
+        "",
+        "&sort=-public_id&limit=2&page=2",
+        "&filter={\"f.units\":{\"$gte\":1}}",
+        "&view=render",
+        "&filter={\"public_id\":3}",
+    ];
+    let list = async |question: &str| {
+        let answer = app.get(&format!("/objects/?at={then}{question}")).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let mut view = answer.json();
+        for result in view["results"].as_array_mut().expect("results") {
+            *result = timeless(result.take());
+        }
+        (view["results"].clone(), view["total"].clone())
+    };
+    let mut expected = Vec::new();
+    for question in questions {
+        expected.push(list(question).await);
+    }
+    let (patch, post) =
+        (ids.map(|id| app.request(Method::PATCH, &format!("/objects/{id}"))), app.request(Method::POST, "/objects/"));
+    let changes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&changes);
+    counter.before_finds(move |_| {
+        let place = counted.fetch_add(1, Ordering::SeqCst);
+        let requests = [
+            patch[place % ids.len()].try_clone().expect("no body yet").json(&json!({"fields": {"units": 100 + place}})),
+            post.try_clone()
+                .expect("no body yet")
+                .json(&json!({"type_id": kind, "author_id": 1, "fields": {"units": 7}})),
+        ];
+        Box::pin(async move {
+            for request in requests {
+                let answer = send(request).await;
+                assert!(answer.status.is_success(), "{}", answer.text);
+            }
+        })
+    });
+    for (question, expected) in questions.iter().zip(&expected) {
+        assert_eq!(&list(question).await, expected, "{question}");
+    }
+    assert!(changes.load(Ordering::SeqCst) > questions.len(), "there were changes between the questions");
+}
+
 /// A clock that goes on by a tenth of a second with each look at it.
 struct Ticking(AtomicI64);
 

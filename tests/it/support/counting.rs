@@ -130,6 +130,11 @@ impl Store for CountingStore {
         self.inner.page(collection, query).await
     }
 
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.counter.count();
+        Ok(Self::around(self.inner.frozen().await?, &self.counter))
+    }
+
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         self.counter.count();
         self.inner.explain(collection, query).await

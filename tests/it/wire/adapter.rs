@@ -1,5 +1,6 @@
 //! The adapter for MongoDB reads the embedded store through the listener: what the contract says of reading holds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -75,6 +76,10 @@ impl Store for OverTheWire {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         self.read.page(named(collection), query).await
+    }
+
+    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.read.frozen().await
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
