@@ -7,7 +7,8 @@
 //!    first behind those of the same user and then behind those of others. So each user gets the next turn in due time. A
 //!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
-//! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and the work stops at its next
+//! 3. **Disk.** An answer that is made in a file before it begins takes one of the few places of its user: see [`file`].
+//! 4. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and the work stops at its next
 //!    check of the clock.
 //!
 //! Each request has a [`Ticket`], which belongs to its user. It travels with the request's task, so that the layers between
@@ -41,6 +42,9 @@ pub fn is_over(end: Instant) -> bool {
 
 /// How many requests of a user may wait for their first turn; more are refused at once.
 const WAITING: usize = 256;
+
+/// How many answers of a user may lie in files at a time; more are refused at once. Such a file lasts until its reader has it.
+const FILES: usize = 2;
 
 tokio::task_local! {
     static TICKET: Ticket;
@@ -91,6 +95,7 @@ pub struct Admission {
 struct User {
     memory: Arc<Pool>,
     turns: Arc<Semaphore>,
+    files: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
@@ -115,6 +120,10 @@ struct Holding {
     /// What parts of the request left behind.
     left: Vec<Share>,
 }
+
+/// The right to a file.
+#[derive(Debug)]
+pub struct FilePlace(#[expect(dead_code, reason = "it is held, not read")] Option<OwnedSemaphorePermit>);
 
 /// A turn to work.
 #[derive(Debug)]
@@ -152,8 +161,9 @@ impl Admission {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let user = users.entry(id).or_insert_with(|| {
             let memory = Pool::part_of(&self.memory, self.bounds.memory / 4 * 3);
-            let turns = Semaphore::new((self.bounds.at_once / 2).max(1));
-            Arc::new(User { memory: Arc::new(memory), turns: Arc::new(turns), waiting: AtomicUsize::new(0) })
+            let turns = Arc::new(Semaphore::new((self.bounds.at_once / 2).max(1)));
+            let files = Arc::new(Semaphore::new(FILES));
+            Arc::new(User { memory: Arc::new(memory), turns, files, waiting: AtomicUsize::new(0) })
         });
         Arc::clone(user)
     }
@@ -178,6 +188,17 @@ pub async fn turn() -> Result<Turn, Denied> {
 /// [`Denied`].
 pub async fn work<T: Send + 'static>(job: impl FnOnce(&Means) -> T + Send + 'static) -> Result<T, Denied> {
     turn().await?.run(job).await
+}
+
+/// The right of the current request to a file with its answer, for as long as it is held.
+///
+/// # Errors
+/// [`Denied::Busy`].
+pub fn file() -> Result<FilePlace, Denied> {
+    current().0.map_or(Ok(FilePlace(None)), |request| {
+        let place = Arc::clone(&request.user.files).try_acquire_owned();
+        place.map(|place| FilePlace(Some(place))).map_err(|_| Denied::Busy)
+    })
 }
 
 /// The same stream; its work counts as that of the current request, even after its answer has begun.
@@ -323,6 +344,20 @@ mod tests {
 
     fn admission(at_once: usize, wait: Duration) -> Arc<Admission> {
         Admission::new(Bounds { memory: 8 * 1024 * 1024, at_once, wait })
+    }
+
+    #[tokio::test]
+    async fn one_user_has_few_files_at_a_time() {
+        let admission = admission(2, LONG);
+        let (one, other) = (admission.ticket(1), admission.ticket(2));
+        let mut held: Vec<FilePlace> = Vec::new();
+        for _ in 0..FILES {
+            held.push(one.scope(async { file() }).await.expect("a place"));
+        }
+        assert!(matches!(one.scope(async { file() }).await, Err(Denied::Busy)));
+        assert!(other.scope(async { file() }).await.is_ok());
+        held.pop();
+        assert!(one.scope(async { file() }).await.is_ok());
     }
 
     #[tokio::test]

@@ -80,7 +80,7 @@ pub async fn load(services: &Services, objects: u32, progress: &dyn Progress) ->
     let caller = services.directory.caller(FIRST_ADMIN).await?.ok_or(DemoError::NoAdministrator)?;
     let mut loaded = Loaded { types: 0, categories: 0, objects, elapsed: Duration::ZERO };
     for kind in DemoKind::ALL {
-        let created = types::create_type(services, &type_body(kind)).await;
+        let created = types::create_type(services, &caller, &type_body(kind)).await;
         created.map_err(|source| stopped(format!("type {}", kind.model().name), source))?;
         loaded.types += 1;
     }

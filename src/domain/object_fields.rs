@@ -64,7 +64,11 @@ struct FieldRule {
     options: Option<HashSet<String>>,
     type_ids: Vec<i64>,
     default: Bson,
+    is_password: bool,
 }
+
+/// What stands for the value of a password field where it does not show.
+pub const HIDDEN: &str = "********";
 
 /// The kind of the values of a field, independent of its appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +186,16 @@ impl FieldRules {
                 values.insert(position, old.value.clone());
                 continue;
             }
+            let rule = &self.rules[position];
+            if rule.is_password && entry.value.as_str() == Some(HIDDEN) {
+                // What an event or a log entry showed in place of the value.
+                match stored.iter().find(|old| old.name == entry.name) {
+                    Some(old) => drop(values.insert(position, old.value.clone())),
+                    None => violations
+                        .push(Violation::new(pointer, "is what stands for a hidden password; send the password")),
+                }
+                continue;
+            }
             let confirmed = references.len();
             match self.rules[position].check(&entry.value, &pointer, &mut references) {
                 Ok(value) => {
@@ -232,6 +246,7 @@ impl FieldRule {
             options,
             type_ids: object_type.targets(field).collect(),
             default: kind.default_value(&field.value),
+            is_password: field.is_password(),
         }
     }
 
@@ -347,7 +362,13 @@ pub fn no_default(field: &Document) -> Option<String> {
         ValueKind::Text if OF_OPTIONS.contains(&kind) && !options.contains(&value) => {
             format!("one of the options {}", options.join(", "))
         }
-        ValueKind::Text | ValueKind::Any => return None,
+        ValueKind::Text => match field.get_str("regex").ok().map(compile_pattern) {
+            Some(Ok(pattern)) if !pattern.is_match(value).unwrap_or(false) => {
+                "a text that matches its regex".to_owned()
+            }
+            _ => return None,
+        },
+        ValueKind::Any => return None,
         kind if kind.default_value(&text) != Bson::Null => return None,
         ValueKind::Number => "a number as text".to_owned(),
         ValueKind::Checkbox => "true or false as text".to_owned(),

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::{kinds, no_default};
+use super::object_fields::{Reference, kinds, no_default};
+use super::object_type::REF;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
@@ -214,12 +215,32 @@ pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
         let message = format!("{} is no known kind of field; did you mean {meant}?", quoted(kind));
         Some(Violation::new(format!("/fields/{index}/type"), message))
     });
-    let odd = stored.into_iter().flat_map(fields_of).filter(|(_, field)| no_default(field).is_some());
-    let kept: HashSet<_> = odd.filter_map(|(_, field)| default_of(field)).collect();
-    let new = fields_of(body).filter(|(_, field)| default_of(field).is_none_or(|default| !kept.contains(&default)));
-    let defaults =
-        new.filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/value"), no_default(field)?)));
+    let is_odd = |(_, field): &(usize, &Document)| no_default(field).is_some();
+    let defaults = new_defaults(body, stored, is_odd)
+        .filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/value"), no_default(field)?)));
     kinds_of.chain(defaults).collect()
+}
+
+/// The fields with defaults that the type `stored` does not have, or does not have as it is to be passed over.
+fn new_defaults<'a>(
+    body: &'a Document,
+    stored: Option<&'a Document>,
+    passes: impl Fn(&(usize, &Document)) -> bool,
+) -> impl Iterator<Item = (usize, &'a Document)> {
+    let had = stored.into_iter().flat_map(fields_of).filter(passes);
+    let kept: HashSet<_> = had.filter_map(|(_, field)| default_of(field)).collect();
+    fields_of(body).filter(move |(_, field)| default_of(field).is_none_or(|default| !kept.contains(&default)))
+}
+
+/// The objects that new defaults of a body refer to. `stored` is the type that the body changes.
+pub fn default_references(body: &Document, stored: Option<&Document>) -> Vec<Reference> {
+    let number = |value: &Bson| value.as_i64().or_else(|| value.as_i32().map(i64::from));
+    let reference = |(index, field): (usize, &Document)| {
+        let object_id = field.get_str("value").ok().filter(|_| field.get_str("type").is_ok_and(|kind| kind == REF))?;
+        let type_ids = field.get_array("ref_types").into_iter().flatten().filter_map(number).collect();
+        Some(Reference { pointer: format!("/fields/{index}/value"), object_id: object_id.parse().ok()?, type_ids })
+    };
+    new_defaults(body, stored, |_| true).filter_map(reference).collect()
 }
 
 /// Where an access list names groups.
@@ -259,7 +280,34 @@ pub fn warnings(stored: &Document) -> Vec<String> {
         let kind: String = kind.escape_default().take(LONGEST_QUOTED).collect();
         format!("fields/{index}/type: \"{kind}\" is no known kind of field; its values can be any JSON{meant}")
     };
-    unknown_kinds(stored).take(MOST_WARNINGS).map(warning).collect()
+    let kinds = unknown_kinds(stored).take(MOST_WARNINGS).map(warning);
+    let free = fields_of(stored).filter(|(_, field)| {
+        field.get_str("type").is_ok_and(|kind| kind == REF) && field.get_array("ref_types").map_or(true, Vec::is_empty)
+    });
+    let free = free.take(MOST_WARNINGS).map(|(index, _)| {
+        format!(
+            "fields/{index}/ref_types: without a type the field takes any object, and neither /references nor on_references \
+             knows of it"
+        )
+    });
+    kinds.chain(free).chain(idle_members(stored)).collect()
+}
+
+/// Members of an access list that have no effect, with those that have one.
+fn idle_members(object_type: &Document) -> impl Iterator<Item = String> {
+    let acl = object_type.get_document("acl").ok();
+    let groups = acl.and_then(|acl| acl.get_document("groups").ok());
+    let places = [(acl, "acl", &ACL), (groups, "acl/groups", &ACL_GROUPS)];
+    let idle = places.into_iter().flat_map(|(list, place, schema)| {
+        let known: Vec<&str> = schema.members.iter().map(|member| member.name).collect();
+        let names = list.into_iter().flat_map(Document::keys).filter(|name| !known.contains(&name.as_str()));
+        let told = names.map(|name| {
+            let name: String = name.escape_default().take(LONGEST_QUOTED).collect();
+            format!("{place}: \"{name}\" has no effect; {} has", known.join(" or "))
+        });
+        told.collect::<Vec<_>>()
+    });
+    idle.take(MOST_WARNINGS)
 }
 
 /// The positions of fields of unknown kinds, and these kinds.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 use futures::StreamExt;
@@ -21,6 +21,7 @@ use super::route_table::{RouteAccess, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::{AuthError, Authorization};
+use crate::domain::Violation;
 use crate::rate_limits::Allowance;
 use crate::service::accounts::AccountError;
 use crate::service::history::author as history;
@@ -29,6 +30,9 @@ use crate::service::{Caller, ErrorCode, rights};
 
 /// What was taken, but may not be what was meant.
 pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
+/// Most warnings of an answer about references, and the most characters of one.
+const MOST_WARNINGS: usize = 10;
+const LONGEST_WARNING: usize = 200;
 /// What is said of a deletion on a full disk.
 const UNKEPT: &str = "there is no room: what this deleted is not kept in the history, and cannot be restored";
 
@@ -38,6 +42,24 @@ const NO_KEY: &str =
 
 /// What is said of a condition for reading.
 const NO_CONDITION: &str = "If-None-Match has no effect here: PUT, PATCH and DELETE take If-Match";
+
+/// Adds a warning, as far as a header takes it.
+pub(super) fn add_warning(headers: &mut HeaderMap, text: &str) {
+    let text: String = text.escape_default().take(LONGEST_WARNING).collect();
+    if let Ok(text) = HeaderValue::try_from(text) {
+        headers.append(WARNING, text);
+    }
+}
+
+/// Names references that were stored although they lead nowhere.
+pub(super) fn warn_of_references(headers: &mut HeaderMap, dangling: &[Violation]) {
+    for wrong in dangling.iter().take(MOST_WARNINGS) {
+        add_warning(headers, &format!("{}: {}", wrong.pointer.trim_start_matches('/'), wrong.message));
+    }
+    if dangling.len() > MOST_WARNINGS {
+        add_warning(headers, "fields: further references lead nowhere");
+    }
+}
 
 /// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

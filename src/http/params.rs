@@ -385,7 +385,6 @@ pub(super) fn read_sort(
         return Err(ApiError::parameter("order", "must be left out when sort has several keys or a - of its own"));
     }
     let mut sort = Sort::default();
-    let mut last = "";
     for key in text.split(',') {
         let (path, minus) = key.strip_prefix('-').map_or((key, false), |path| (path, true));
         let descending = minus || order == Some(-1);
@@ -393,9 +392,8 @@ pub(super) fn read_sort(
             return Err(ApiError::parameter("sort", format!("{key:?} is no field path")));
         }
         sort = then_by(sort, path, descending, route, fields)?;
-        last = path;
     }
-    ended(sort, last, route)
+    ended(sort, route)
 }
 
 /// One more key of an order: a path, or the value of a field as `f.<name>` or `fields.<name>`.
@@ -416,8 +414,8 @@ fn then_by(
 }
 
 /// The key ends every sort, so that no two documents are equal and pages are stable.
-fn ended(sort: Sort, last: &str, route: &ListRoute) -> Result<Sort, ApiError> {
-    let sort = if last == route.key { sort } else { sort.then(route.key, false) };
+fn ended(sort: Sort, route: &ListRoute) -> Result<Sort, ApiError> {
+    let sort = sort.then(route.key, false);
     if sort.keys().len() > MOST_KEYS {
         return Err(ApiError::parameter(
             "sort",
@@ -447,8 +445,7 @@ fn read_sort_document(
     for (path, key) in document.keys().zip(read.keys()) {
         sort = then_by(sort, path, key.descending(), route, fields)?;
     }
-    let last = document.keys().last().map_or("", String::as_str);
-    ended(sort, last, route)
+    ended(sort, route)
 }
 
 fn read_page(sent: &Parameters) -> Result<u64, ApiError> {

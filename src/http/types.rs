@@ -94,7 +94,7 @@ pub(super) async fn create_type(
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let work = service::create_type(&state.services, &body.0);
+    let work = service::create_type(&state.services, &caller.0, &body.0);
     let again = async |outcome| resource::encode(&outcome);
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     let warnings = warnings(&state.services, &caller.0, None, &created).await?;

@@ -100,10 +100,14 @@ impl Sort {
         Self::default().then(path, descending)
     }
 
-    /// The same order; documents that are equal in it are ordered by the value of another path.
+    /// The same order; documents that are equal in it are ordered by the value of another path. A path that is a key already
+    /// decides nothing any more, and MongoDB's sort documents have each path once.
     #[must_use]
     pub fn then(mut self, path: &str, descending: bool) -> Self {
-        self.keys.push(SortKey::Path { path: Path::new(path), descending });
+        let is_path = |key: &SortKey| matches!(key, SortKey::Path { path: known, .. } if known.as_str() == path);
+        if !self.keys.iter().any(is_path) {
+            self.keys.push(SortKey::Path { path: Path::new(path), descending });
+        }
         self
     }
 

@@ -12,7 +12,7 @@ use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Resource};
 use super::services::Services;
-use super::type_catalog::{self, TypeEntry};
+use super::type_catalog::{self, TypeEntry, VIEW_TYPES};
 use crate::domain::category_input::CATEGORY;
 use crate::domain::document::integer;
 use crate::domain::schema::without_unknown;
@@ -48,7 +48,7 @@ pub struct Forest {
 /// Violations of the body, a parent or a type that does not exist, a taken name or id.
 pub async fn create_category(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
     let now = services.now();
-    store_category(services, body, |accepted, id| domain::created(accepted, id, now)).await
+    store_category(services, body, None, |accepted, id| domain::created(accepted, id, now)).await
 }
 
 /// Stores a category again that was deleted: all but its edit time stays as it was.
@@ -62,14 +62,16 @@ pub(super) async fn restored_category(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let names = ["name", "label", "parent", "types", "meta"];
     let kept = names.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone())));
-    let body = kept.chain([("public_id".to_owned(), Bson::Int64(id))]).collect();
+    let body = kept.collect();
     let now = services.now();
-    store_category(services, &body, |accepted, _| category_input::updated(accepted, deleted, now)).await
+    store_category(services, &body, Some(id), |accepted, _| category_input::updated(accepted, deleted, now)).await
 }
 
+/// `again` is the id that the category had before.
 async fn store_category(
     services: &Services,
     body: &Document,
+    again: Option<i64>,
     build: impl Fn(Document, i64) -> Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let accepted =
@@ -78,7 +80,11 @@ async fn store_category(
     for _ in 0..resource::DECISIONS {
         let conditions = check_links(services, &accepted, None).await?;
         let build = |id| build(accepted.clone(), id);
-        match resource::create::<Categories>(services, wanted, conditions, build).await {
+        let stored = match again {
+            Some(id) => resource::create_again::<Categories>(services, id, conditions, build).await,
+            None => resource::create::<Categories>(services, wanted, conditions, build).await,
+        };
+        match stored {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome,
         }
@@ -228,7 +234,7 @@ async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Resu
 /// What the store reports.
 pub async fn read_forest(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Forest, ServiceError> {
     let categories = services.store.find(Categories::COLLECTION, &forest_question(services, query)).await?;
-    let may_view = caller.rights.grants("base.framework.type.view");
+    let may_view = caller.rights.grants(VIEW_TYPES);
     let types = if may_view { Some(services.types.current(&*services.store, services.max_time).await?) } else { None };
     Ok(Forest { categories, types })
 }

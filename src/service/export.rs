@@ -1,6 +1,6 @@
 //! Exports objects as files: the selection, the form, and the writing of the file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::error_code::ErrorCode;
 use super::rendering::EDIT;
 use super::resource::{Categories, Objects, Resource, Types as TypesResource};
 use super::services::Services;
-use super::type_catalog::Types;
-use crate::admission;
+use super::type_catalog::{Types, VIEW_TYPES};
+use crate::admission::{self, FilePlace};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_input::read_fields;
@@ -180,6 +180,16 @@ impl ExportAccess<'_> {
             Self::Of(caller) => entry.permit(caller, permission),
             Self::Operator => Ok(()),
         }
+    }
+
+    /// The ids of types of which the caller may see neither the objects nor that they exist.
+    pub(super) fn unseen(self, types: &Types) -> HashSet<i64> {
+        let Self::Of(caller) = self else { return HashSet::new() };
+        if caller.rights.grants(VIEW_TYPES) {
+            return HashSet::new();
+        }
+        let hidden = types.iter().filter(|entry| entry.permit(caller, Permission::Read).is_err());
+        hidden.map(|entry| entry.object_type.public_id).collect()
     }
 
     /// The condition that excludes objects which the caller may not read; `None` if there are none.
@@ -366,17 +376,20 @@ async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
 
 /// Writes the answer to disk before it begins, so that a refusal comes in its place. Nothing of it may be written ahead: that
 /// could hold the turns that this waits for.
-async fn on_disk(mut bytes: Bytes) -> Result<File, ServiceError> {
+async fn on_disk(mut bytes: Bytes) -> Result<AnswerFile, ServiceError> {
     let failed = |error: std::io::Error| WriteError::Io(error.to_string());
+    let place = admission::file().map_err(StoreError::from)?;
     let mut file = worked(move || tempfile::tempfile().map_err(failed)).await?;
     while let Some(chunk) = bytes.try_next().await? {
         file = worked(move || file.write_all(&chunk).map(|()| file).map_err(failed)).await?;
     }
-    worked(move || file.rewind().map(|()| file).map_err(failed)).await
+    let file = worked(move || file.rewind().map(|()| file).map_err(failed)).await?;
+    Ok(AnswerFile { file, _place: place })
 }
 
 /// Writes the rows to disk, because the format needs all of them before it can be sent.
-async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<File, ServiceError> {
+async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<AnswerFile, ServiceError> {
+    let place = admission::file().map_err(StoreError::from)?;
     let mut sheet = worked(move || Sheet::begin(columns)).await?;
     while let Some(chunk) = documents.try_next().await? {
         sheet = worked(move || sheet.rows(chunk.iter()).map(|()| sheet)).await?;
@@ -388,14 +401,20 @@ async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<Fil
         file.rewind().map_err(failed)?;
         Ok::<File, WriteError>(file)
     });
-    finished.await
+    Ok(AnswerFile { file: finished.await?, _place: place })
 }
 
-fn whole(file: File) -> Bytes {
+/// An answer in a file, which is gone with this.
+struct AnswerFile {
+    file: File,
+    _place: FilePlace,
+}
+
+fn whole(file: AnswerFile) -> Bytes {
     let chunks = stream::try_unfold(file, |mut file| async move {
         let read = worked(move || {
             let mut chunk = Vec::with_capacity(CHUNK);
-            let read = (&mut file).take(CHUNK as u64).read_to_end(&mut chunk);
+            let read = (&mut file.file).take(CHUNK as u64).read_to_end(&mut chunk);
             read.map(|_| (chunk, file)).map_err(|error| WriteError::Io(error.to_string()))
         });
         let (chunk, file) = read.await?;

@@ -18,7 +18,7 @@ use super::references::{self, OnReferences, changeable, removable};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types};
 use super::services::Services;
 use super::shown::{self, Shown};
-use super::targets::Targets;
+use super::targets::{Targets, absent_target};
 use super::type_catalog::{TypeEntry, inactive, is_inactive};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
@@ -112,7 +112,7 @@ pub(super) async fn seen(
 pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
     let now = services.now();
     let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
-    store_object(services, caller, body, build).await
+    store_object(services, caller, body, None, build).await
 }
 
 /// Stores an object again that was deleted: its id, author and creation time stay, its version moves as by an edit.
@@ -125,9 +125,8 @@ pub(super) async fn restored_object(
     id: i64,
     deleted: &Document,
 ) -> Result<Shown, ServiceError> {
-    let mut body: Document = [("public_id".to_owned(), Bson::Int64(id))].into_iter().collect();
     // The author may be gone.
-    body.insert("author_id", caller.user_id);
+    let mut body = doc! {"author_id": caller.user_id};
     let kept = ["type_id", "status", "active", "fields"];
     body.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone()))));
     let now = services.now();
@@ -136,13 +135,15 @@ pub(super) async fn restored_object(
         restored.insert("version", object_input::counted_on(deleted, fields, true));
         restored
     };
-    store_object(services, caller, &body, build).await
+    store_object(services, caller, &body, Some(id), build).await
 }
 
+/// `again` is the id that the object had before.
 async fn store_object(
     services: &Services,
     caller: &Caller,
     body: &Document,
+    again: Option<i64>,
     build: impl Fn(&ObjectInput, i64, i64, &[FieldValue]) -> Document,
 ) -> Result<Shown, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
@@ -168,7 +169,11 @@ async fn store_object(
     let mut conditions = vec![takes_objects(type_id)];
     conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| build(&input, id, type_id, &accepted.fields);
-    match resource::create::<Objects>(services, input.public_id, conditions, build).await {
+    let stored = match again {
+        Some(id) => resource::create_again::<Objects>(services, id, conditions, build).await,
+        None => resource::create::<Objects>(services, input.public_id, conditions, build).await,
+    };
+    match stored {
         Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
             require_type(services, type_id).await?;
             Err(ServiceError::Contended(format!("type {type_id}")))
@@ -216,10 +221,7 @@ fn lost_target<T>(
             let lost = index.checked_sub(conditions_before).and_then(|index| references.get(index));
             Err(lost.map_or_else(
                 || ServiceError::Contended("the object".to_owned()),
-                |reference| {
-                    let message = format!("object {} does not exist", reference.object_id);
-                    ServiceError::violation(reference.pointer.as_str(), message)
-                },
+                |reference| ServiceError::violation(reference.pointer.as_str(), absent_target(reference.object_id)),
             ))
         }
         outcome => outcome,

@@ -19,6 +19,7 @@ use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::resource::{self, Groups, Resource, Types, Users};
 use super::services::Services;
+use super::type_catalog::VIEW_TYPES;
 use crate::auth::Rights;
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
@@ -30,8 +31,6 @@ use crate::store::{Condition, FindQuery};
 const EVERYTHING: &str = "base.*";
 /// Who holds it writes access lists.
 const EDIT_TYPES: &str = "base.framework.type.edit";
-/// The right to see which types exist.
-const VIEW_TYPES: &str = "base.framework.type.view";
 
 /// How many types a refusal names at most.
 const NAMED_TYPES: u64 = 10;

@@ -25,9 +25,9 @@ pub(super) const ATTEMPTS: usize = 64;
 /// How often a use case decides again when a condition of its decision fails.
 pub(super) const DECISIONS: usize = 32;
 
-/// The largest id that a client may choose: the largest whole number that every JSON reader keeps exact. The counter
-/// continues after the largest id, so a chosen id near the end of the range would leave none for others.
-const MAX_WANTED_ID: i64 = (1 << 53) - 1;
+/// The largest id that a client may choose. The counter continues after the largest id. Behind this one there are seven
+/// million million ids that every JSON reader keeps exact: up to 9,007,199,254,740,991.
+const MAX_WANTED_ID: i64 = 9_000_000_000_000_000;
 
 /// What a list route answers.
 pub enum Listed {
@@ -218,6 +218,28 @@ pub async fn create_with<R: Resource>(
     if let Some(violation) = wanted.and_then(no_id) {
         return Err(ServiceError::Violations(violation.into()));
     }
+    stored::<R>(services, wanted, build).await
+}
+
+/// Stores a document again under the id that it had, whatever that is.
+///
+/// # Errors
+/// As [`create`].
+pub async fn create_again<R: Resource>(
+    services: &Services,
+    id: i64,
+    conditions: Vec<Condition>,
+    build: impl Fn(i64) -> Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let unit = |id| Ok((build(id), Unit { conditions: conditions.clone(), changes: Vec::new() }));
+    stored::<R>(services, Some(id), unit).await
+}
+
+async fn stored<R: Resource>(
+    services: &Services,
+    wanted: Option<i64>,
+    build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
     for _ in 0..ATTEMPTS {
         let id = match wanted {
             Some(id) => id,

@@ -17,6 +17,11 @@ use crate::store::FindQuery;
 #[derive(Debug, Default)]
 pub(super) struct Targets(HashMap<i64, Option<i64>>);
 
+/// What is said of a reference to nothing.
+pub(super) fn absent_target(id: i64) -> String {
+    format!("object {id} does not exist")
+}
+
 impl Targets {
     /// The objects that exist and, if `visible` is given, match it.
     ///
@@ -65,7 +70,7 @@ impl Targets {
     pub(super) fn reason(&self, reference: &Reference) -> Option<String> {
         let Reference { object_id: id, type_ids, .. } = reference;
         match self.0.get(id) {
-            None => Some(format!("object {id} does not exist")),
+            None => Some(absent_target(*id)),
             Some(type_id) if type_ids.is_empty() || type_id.is_some_and(|id| type_ids.contains(&id)) => None,
             Some(_) => Some(format!("object {id} is of none of the types {type_ids:?}")),
         }

@@ -26,6 +26,9 @@ use crate::metrics::Tally;
 use crate::query::{Filter, Sort};
 use crate::store::{FindQuery, Store, collections};
 
+/// The right to see which types exist.
+pub(super) const VIEW_TYPES: &str = "base.framework.type.view";
+
 /// Keeps the compiled types.
 #[derive(Default)]
 pub struct TypeCatalog {
@@ -238,8 +241,11 @@ impl TypeEntry {
         if self.object_type.acl.allows(caller.group_id, permission) {
             return Ok(());
         }
-        let (name, group) = (&self.object_type.name, caller.group_id);
-        let message = format!("the access list of type {name} gives group {group} no {} permission", permission.name());
+        // By its name only to those who may see which types exist.
+        let id = self.object_type.public_id.to_string();
+        let name = if caller.rights.grants(VIEW_TYPES) { &self.object_type.name } else { &id };
+        let (group, permission) = (caller.group_id, permission.name());
+        let message = format!("the access list of type {name} gives group {group} no {permission} permission");
         Err(ServiceError::refused(ErrorCode::AclDenied, message))
     }
 

@@ -10,7 +10,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::resource::{self, Groups, Objects, Resource};
 use super::services::Services;
-use super::type_catalog;
+use super::type_catalog::{self, VIEW_TYPES};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
 use crate::domain::object_fields::misfit;
@@ -118,7 +118,7 @@ pub async fn warnings(
     after: &RawDocument,
 ) -> Result<Vec<String>, ServiceError> {
     let before = before.map(resource::decode).transpose()?;
-    let dead_ends = dead_ends(services, after).await.unwrap_or_default();
+    let dead_ends = dead_ends(services, caller, after).await.unwrap_or_default();
     let after = resource::decode(after)?;
     let may_read = |object_type: &Document| {
         let acl = object_type.get_document("acl").map(Acl::from_document).unwrap_or_default();
@@ -152,8 +152,16 @@ pub(super) async fn absent_groups(services: &Services, object_type: &Document) -
 }
 
 /// What of a type leads nowhere, in words: references, links and sections of other types that never show anything.
-async fn dead_ends(services: &Services, object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
+/// Nothing is told of other types to a caller who may not see types.
+async fn dead_ends(
+    services: &Services,
+    caller: &Caller,
+    object_type: &RawDocument,
+) -> Result<Vec<String>, ServiceError> {
     let Ok(object_type) = ObjectType::from_document(object_type) else { return Ok(Vec::new()) };
+    if !caller.rights.grants(VIEW_TYPES) {
+        return Ok(dead_links(&object_type).collect());
+    }
     let types = services.types.current(&*services.store, services.max_time).await?;
     let references = absent_types(&object_type, &types);
     Ok(references.chain(dead_links(&object_type)).chain(dead_sections(&object_type, &types)).collect())

@@ -11,6 +11,7 @@ use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types};
 use super::services::Services;
+use super::targets::Targets;
 use super::type_catalog::is_inactive;
 use super::type_warnings::{self, Changed, absent_groups};
 use crate::domain::acl::Permission;
@@ -38,8 +39,12 @@ pub struct TypeRemoval {
 ///
 /// # Errors
 /// Violations of the body, a taken name or id.
-pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = read(services, body, None).await?;
+pub async fn create_type(
+    services: &Services,
+    caller: &Caller,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let accepted = read(services, caller, body, None).await?;
     let wanted = accepted.get_i64("public_id").ok();
     let now = services.now();
     resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
@@ -59,9 +64,9 @@ pub(super) async fn restored_type(
     for own in ["_id", "editor_id", "last_edit_time"] {
         body.remove(own);
     }
-    let accepted = read(services, &body, Some(deleted)).await?;
+    let accepted = read(services, caller, &body, Some(deleted)).await?;
     let restored = type_input::updated(accepted, deleted, caller.user_id, services.now());
-    resource::create::<Types>(services, Some(id), Vec::new(), |_| restored.clone()).await
+    resource::create_again::<Types>(services, id, Vec::new(), |_| restored.clone()).await
 }
 
 /// Replaces the type with the body; creation time and members of other tools stay.
@@ -120,14 +125,19 @@ async fn replace_type(
     before: &RawDocument,
 ) -> Result<Decision, ServiceError> {
     let stored = resource::decode(before)?;
-    let accepted = read(services, body, Some(&stored)).await?;
+    let accepted = read(services, caller, body, Some(&stored)).await?;
     resource::same_id(&accepted, id)?;
     let after = type_input::updated(accepted, &stored, caller.user_id, services.now());
     Decision::replace::<Types>(before, &after)
 }
 
 /// Reads a body. What `stored` has may stay, although a rule forbids it for new types.
-async fn read(services: &Services, body: &Document, stored: Option<&Document>) -> Result<Document, ServiceError> {
+async fn read(
+    services: &Services,
+    caller: &Caller,
+    body: &Document,
+    stored: Option<&Document>,
+) -> Result<Document, ServiceError> {
     let read = match stored {
         Some(stored) => type_input::read_again(body, stored),
         None => type_input::read(body),
@@ -136,6 +146,10 @@ async fn read(services: &Services, body: &Document, stored: Option<&Document>) -
     let kept: HashSet<&str> = stored.into_iter().flat_map(type_input::groups).collect();
     let new = absent_groups(services, body).await?.into_iter().filter(|id| !kept.contains(id.to_string().as_str()));
     others.extend(new.map(|id| Violation::new(format!("/{GROUPS}/{id}"), format!("group {id} does not exist"))));
+    let references = type_input::default_references(body, stored);
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let referred = references.iter().map(|reference| reference.object_id);
+    others.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));
     without_unknown(&type_input::TYPE, body, stored, without(others, read)).map_err(ServiceError::Violations)
 }
 
@@ -250,6 +264,13 @@ async fn in_use(services: &Services, id: i64, countable: Option<&Filter>) -> Res
         }
         None => "objects".to_owned(),
     };
-    let message = format!("type {id} has {objects}; delete them first, or add cascade=true to delete them too");
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let remedy = match types.get(id) {
+        Some(entry) if !entry.object_type.active => {
+            "activate it first, as objects of an inactive type can only be read"
+        }
+        _ => "delete them first, or add cascade=true to delete them too",
+    };
+    let message = format!("type {id} has {objects}; {remedy}");
     Ok(ServiceError::refused(ErrorCode::TypeInUse, message))
 }

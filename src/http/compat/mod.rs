@@ -25,7 +25,7 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{HttpMessage, ResponseError, web};
 
 use self::request::Asked;
-use super::caller::WARNING;
+use super::caller::{add_warning, warn_of_references};
 use super::error::ApiError;
 use super::routes::{self, Routes};
 use super::state::HttpState;
@@ -98,19 +98,8 @@ async fn around(
     answer::translated(&state, response, &pattern, &asked).await
 }
 
-/// Most warnings of an answer about references, and the most characters of one.
-const MOST_WARNINGS: usize = 10;
-const LONGEST_WARNING: usize = 200;
-
 /// Names what was ignored, and references that lead nowhere.
 fn warn(headers: &mut HeaderMap, ignored: impl Iterator<Item = String>, dangling: &[Violation]) {
-    let named = dangling.iter().take(MOST_WARNINGS);
-    let named = named.map(|wrong| format!("{}: {}", wrong.pointer.trim_start_matches('/'), wrong.message));
-    let more = (dangling.len() > MOST_WARNINGS).then(|| "fields: further references lead nowhere".to_owned());
-    for text in ignored.chain(named).chain(more) {
-        let text: String = text.escape_default().take(LONGEST_WARNING).collect();
-        if let Ok(text) = HeaderValue::try_from(text) {
-            headers.append(WARNING, text);
-        }
-    }
+    ignored.for_each(|text| add_warning(headers, &text));
+    warn_of_references(headers, dangling);
 }

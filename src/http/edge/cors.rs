@@ -91,11 +91,16 @@ pub async fn plain_answers<B: MessageBody>(
         policy.ask_for_less(request.headers_mut());
     }
     let mut response = next.call(request).await?;
+    // Without any origin there is no layer behind this one that knows preflights.
+    let is_unknown = policy.origins.is_empty() && response.status() == StatusCode::METHOD_NOT_ALLOWED;
     if is_preflight
-        && response.status() == StatusCode::BAD_REQUEST
+        && (is_unknown || response.status() == StatusCode::BAD_REQUEST)
+        && response.request().headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
         && let Some(origin) = policy.foreign_origin(response.request().headers())
     {
         let message = format!("server.cors.allowed_origins does not name the origin {origin}");
+        *response.response_mut().status_mut() = StatusCode::BAD_REQUEST;
+        response.headers_mut().remove(header::ALLOW);
         response.response_mut().extensions_mut().insert(ApiError::new(ErrorCode::BadRequest, message));
     }
     Ok(response)

@@ -231,7 +231,7 @@ fn as_patch(mut schema: Value) -> Value {
 
 /// An id that a client may choose; see `service::resource::create_with`.
 fn chosen_id() -> Value {
-    json!({"minimum": 1, "maximum": 9_007_199_254_740_991_i64})
+    json!({"minimum": 1, "maximum": 9_000_000_000_000_000_i64})
 }
 
 fn object_rules() -> Value {

@@ -12,7 +12,6 @@ use crate::domain::object_type::ObjectType;
 use crate::domain::user::SHORTEST_PASSWORD;
 use crate::domain::{self, Violation, Violations, category_input, group_input, setting_input, type_input, user_input};
 use crate::moving::package::PackagePart;
-use crate::service::resource::no_id;
 
 /// The possible targets of references: stored documents, and documents of earlier files.
 #[derive(Default)]
@@ -58,7 +57,8 @@ pub(super) fn read(
     let id = integer(line, "public_id");
     if part != PackagePart::Settings {
         read.wrong.extend(match id {
-            Some(id) => no_id(id),
+            // Whatever a store had, another one takes.
+            Some(id) => (id < 1).then(|| Violation::new("/public_id", format!("{id} is no id: ids begin with 1"))),
             None => Some(Violation::new("/public_id", "is required: a whole number")),
         });
     }

@@ -7,9 +7,10 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, doc};
 
 use super::as_of::AccessLists;
-use super::entries::{HIDDEN, concealed};
+use super::entries::concealed;
 use super::past::Moment;
 use crate::domain::document::{integer, raw};
+use crate::domain::object_fields::HIDDEN;
 use crate::domain::object_input::read_fields;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;

@@ -15,6 +15,7 @@ use super::kept::has_sequence;
 use super::past::Moment;
 use super::resources::{condition, resource_of, unreadable};
 use crate::domain::document::{integer, raw, text};
+use crate::domain::object_fields::HIDDEN;
 use crate::history::entry::Action;
 use crate::pointer::unescaped;
 use crate::query::Filter;
@@ -27,9 +28,6 @@ use crate::service::services::Services;
 use crate::service::type_catalog::Types;
 use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, StoreError};
-
-/// What stands for the value of a password field.
-pub(super) const HIDDEN: &str = "********";
 
 /// The members by which entries can be filtered, sorted and projected. What else they have holds old values.
 pub const KNOWN: [&str; 11] = [

@@ -16,6 +16,7 @@ use crate::domain::violation::Violation;
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
 use crate::service::categories::{restored_category, update_category};
+use crate::service::dangling;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -24,6 +25,7 @@ use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::shown::Shown;
+use crate::service::targets::absent_target;
 use crate::service::type_catalog::{self, lets_through};
 use crate::service::type_warnings::Changed;
 use crate::service::types::{restored_type, update_type};
@@ -109,11 +111,16 @@ async fn carried_out<T>(revert: Revert<'_>, work: impl Future<Output = T>) -> T 
     if revert.dry_run { rehearse(work).await } else { work.await }
 }
 
-/// Brings a deleted object back under its id, as its type allows it today.
+/// Brings a deleted object back under its id, as its type allows it today. References to what is gone come back too: several
+/// deleted objects may refer to each other. They are the second part of the answer.
 ///
 /// # Errors
 /// The refusal for an id without a visible object that was deleted; as [`objects::create_object`].
-pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Result<Shown, ServiceError> {
+pub async fn restore_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+) -> Result<(Shown, Vec<Violation>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(present) = resource::find::<Objects>(services, id).await? {
         return Err(if types.shows(caller, &present) {
@@ -129,7 +136,11 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
     refuse_former(&types, &former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed::<Objects>(&entry, id)?;
-    as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
+    let restored = as_action(Action::Revert, restored_object(services, caller, id, &deleted));
+    let (restored, mut dangling) = dangling::accepted(restored).await;
+    // What refers to itself refers to something again.
+    dangling.retain(|violation| violation.message != absent_target(id));
+    Ok((restored?, dangling))
 }
 
 /// Refuses what was an object of a type that was deleted since. Another type with its id may show what that one hid.

@@ -115,14 +115,19 @@ pub async fn import_objects(
 ) -> Result<Imported, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = types.get(query.type_id).ok_or_else(|| ServiceError::not_found(Types::NOT_FOUND, query.type_id))?;
-    entry.require_active()?;
     let may_create = importer.access.permit(entry, Permission::Create);
     let may_update = importer.access.permit(entry, Permission::Update);
     if may_update.is_err() {
         may_create?;
     }
+    entry.require_active()?;
     let key = query.key.as_deref().map(|name| key_field(entry, name)).transpose()?;
-    let reading = Arc::new(RowReading { types: Arc::clone(&types), entry: Arc::clone(entry), key });
+    let reading = Arc::new(RowReading {
+        types: Arc::clone(&types),
+        entry: Arc::clone(entry),
+        key,
+        unseen: importer.access.unseen(&types),
+    });
     let form = query.form;
     let mut rows;
     let mut journal;

@@ -1,5 +1,6 @@
 //! A file as rows: the content of each line, without queries to the store.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawDocumentBuf};
@@ -78,6 +79,8 @@ pub(super) struct RowReading {
     pub(super) entry: Arc<TypeEntry>,
     /// The position of the key field.
     pub(super) key: Option<usize>,
+    /// The types that are not there for the caller.
+    pub(super) unseen: HashSet<i64>,
 }
 
 /// How a zip file begins, and so a spreadsheet.
@@ -187,7 +190,8 @@ impl RowReading {
     }
 
     fn link(&self, column: usize, type_name: &str, field: &str) -> Result<ReferenceColumn, String> {
-        let target = self.types.iter().find(|entry| entry.object_type.name == type_name);
+        let is_seen = |entry: &&Arc<TypeEntry>| !self.unseen.contains(&entry.object_type.public_id);
+        let target = self.types.iter().filter(is_seen).find(|entry| entry.object_type.name == type_name);
         let target = target.ok_or_else(|| format!("there is no type {type_name}"))?;
         match target.object_type.field(field) {
             None => Err(format!("the type {type_name} has no field {field}")),
@@ -296,6 +300,9 @@ pub(super) fn field_of(heading: &Heading, object_type: &ObjectType) -> String {
 }
 
 fn key_of(document: &Document, name: &str) -> Bson {
+    if let Ok(fields) = document.get_document("fields") {
+        return fields.get(name).cloned().unwrap_or(Bson::Null);
+    }
     let entries = document.get_array("fields").ok().into_iter().flatten().filter_map(Bson::as_document);
     let mut named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
     named.find_map(|entry| entry.get("value").cloned()).unwrap_or(Bson::Null)

@@ -70,7 +70,7 @@ async fn mixed_objects(app: &TestApp) -> i64 {
 on_each_store! {
     async fn a_list_of_any_order_goes_on_behind_its_cursor(app) {
         mixed_objects(app).await;
-        for sort in ["public_id", "-public_id", "own", "-own", "f.a", "-f.a", "own,-public_id", "-type_id,own", "active,own,f.a"] {
+        for sort in ["public_id", "-public_id", "own", "-own", "f.a", "-f.a", "own,-public_id", "-public_id,own", "-type_id,-public_id,own", "-type_id,own", "active,own,f.a"] {
             let whole = app.get(&format!("/objects/?limit=100&sort={sort}")).await.results("/public_id");
             assert_eq!(whole.len(), 18);
             for limit in [1, 4, 18, 100] {

@@ -132,6 +132,17 @@ on_each_store! {
         assert_eq!(total(app).await, 0);
     }
 
+    async fn lines_may_have_their_fields_as_a_map_beside_a_key(app) {
+        let server = server(app).await;
+        let lines = "{\"fields\":{\"hostname\":\"a\",\"cores\":3}}\n{\"fields\":[{\"name\":\"hostname\",\"value\":\"b\"}]}\n";
+        let query = format!("type_id={server}&key=hostname&format=ndjson");
+        for _ in 0..2 {
+            let answer = import(app, &query, lines).await;
+            assert!(answer.status.is_success(), "{}", answer.text);
+            assert_eq!(total(app).await, 2);
+        }
+    }
+
     async fn what_is_no_id_makes_no_new_object(app) {
         let server = server(app).await;
         let file = "public_id,hostname\n'=1,a\n[1],b\n1.5,c\nx,d\n,\n";
@@ -367,7 +378,9 @@ on_each_store! {
         send_file(closed, "name\nx\n".to_owned()).await.error(403, "acl_denied");
         send_file(makes, format!("public_id,name\n{},b\n", old[0])).await.error(403, "acl_denied");
         send_file(changes, "name\nx\n".to_owned()).await.error(403, "acl_denied");
-        send_file(makes, "to=closed/name\nx\n".to_owned()).await.error(403, "acl_denied");
+        let unseen = send_file(makes, "to=closed/name\nx\n".to_owned()).await;
+        unseen.error(400, "import_refused");
+        assert!(unseen.text.contains("there is no type closed"), "{}", unseen.text);
         let made = send_file(makes, "name\nx\n".to_owned()).await;
         assert_eq!(counts(&made), (1, 0, 0));
         let id = made.json()["lines"][0]["public_id"].as_i64().expect("an id");

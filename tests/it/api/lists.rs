@@ -151,6 +151,25 @@ on_each_store! {
         app.get("/objects/?sort=a,b&order=1").await.error(400, "parameter_invalid");
     }
 
+    async fn the_id_keeps_its_direction_wherever_it_stands_in_an_order(app) {
+        let kind = app.create_type("kind", &[("size", "number")]).await;
+        for size in [1, 2, 1] {
+            app.create_object(kind, &json!({"size": size})).await;
+        }
+        for (sort, ids) in [
+            ("-public_id,version", [3, 2, 1]),
+            (r#"{"public_id":-1,"type_id":1}"#, [3, 2, 1]),
+            ("-type_id,-public_id,version", [3, 2, 1]),
+            ("f.size,-public_id,type_id", [3, 1, 2]),
+            ("-f.size,public_id,-f.size", [2, 1, 3]),
+        ] {
+            for filter in ["{}", r#"[{"$project":{"public_id":1,"type_id":1,"version":1,"fields":1}}]"#] {
+                let answer = app.get_with("/objects/", &[("sort", sort), ("filter", filter)]).await;
+                assert_eq!(answer.results("/public_id"), ids, "{sort} {filter}: {}", answer.text);
+            }
+        }
+    }
+
     async fn a_field_whose_value_is_an_array_is_sorted_as_a_whole(app) {
         let kind = app.create_type("kind", &[("any", "free")]).await;
         for value in [json!([9, 1]), json!(5), json!([2]), json!(null), json!("x"), json!([2, 1]), json!([])] {

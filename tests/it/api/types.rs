@@ -168,6 +168,39 @@ on_each_store! {
         assert_eq!(warnings(&app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await), none);
     }
 
+    async fn a_default_matches_its_regex_and_refers_to_an_object(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        let (there, other) = (app.create_object(rack, &json!({"name": "a"})).await, app.create_type("room", &[]).await);
+        let field = |name: &str, value: &str, types: &[i64]| match types {
+            [] => json!({"type": "text", "name": name, "label": name, "regex": "[a-z]+", "value": value}),
+            types => json!({"type": "ref", "name": name, "label": name, "ref_types": types, "value": value}),
+        };
+        let body = |fields: Value| json!({"name": "server", "author_id": 1, "fields": fields});
+        let at = there.to_string();
+        let wrong = json!([field("a", "NOT", &[]), field("b", "99", &[rack]), field("c", &at, &[other]), field("d", &at, &[rack])]);
+        let answer = app.post("/types/", &body(wrong)).await;
+        answer.error(400, "validation_failed");
+        assert_eq!(answer.pointers(), ["/fields/0/value", "/fields/1/value", "/fields/2/value"], "{}", answer.text);
+        let right = json!([field("a", "yes", &[]), field("d", &at, &[rack])]);
+        let id = app.created("/types/", &body(right.clone())).await;
+        app.delete(&format!("/objects/{there}")).await;
+        let again = app.patch(&format!("/types/{id}"), &json!({"fields": right})).await;
+        assert_eq!(again.status, 202, "what it has stays: {}", again.text);
+    }
+
+    async fn what_has_no_effect_in_a_type_is_told(app) {
+        let field = json!({"type": "ref", "name": "any", "label": "Any"});
+        let acl = json!({"active": true, "groups": {"2": ["READ"]}});
+        let made = app.post("/types/", &json!({"name": "server", "author_id": 1, "fields": [field], "acl": acl})).await;
+        let told: Vec<_> = made.headers.get_all("inventory-warning").iter().filter_map(|told| told.to_str().ok()).collect();
+        let expected = [
+            "fields/0/ref_types: without a type the field takes any object, and neither /references nor on_references knows of it",
+            "acl: \"active\" has no effect; activated or groups has",
+            "acl/groups: \"2\" has no effect; includes has",
+        ];
+        assert_eq!(told, expected, "{}", made.text);
+    }
+
     async fn values_that_a_changed_field_takes_no_more_are_told(app) {
         let options = |names: &[&str]| names.iter().map(|name| json!({"name": name, "label": name})).collect::<Vec<_>>();
         let field = |kind: &str, name: &str, names: &[&str]| {

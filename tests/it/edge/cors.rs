@@ -19,7 +19,8 @@ async fn no_other_origin_is_allowed_by_default() {
     assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (200, ""));
     let preflight = preflight(&app, PAGE, "GET", "authorization").await;
     assert_eq!(preflight.header("access-control-allow-origin"), "");
-    preflight.error(405, "method_not_allowed");
+    let told = preflight.error(400, "bad_request");
+    assert_eq!(told["message"], format!("server.cors.allowed_origins does not name the origin {PAGE}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

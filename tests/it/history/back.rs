@@ -115,6 +115,59 @@ on_each_store! {
         assert_eq!(history.results("/action"), ["CREATE", "DELETE", "REVERT"]);
     }
 
+    async fn deleted_objects_that_refer_to_each_other_come_back_in_any_order(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let reference = json!({"type": "ref", "name": "peer", "label": "Peer", "ref_types": [kind]});
+        let hostname = json!({"type": "text", "name": "hostname", "label": "Host"});
+        app.patch(&format!("/types/{kind}"), &json!({"fields": [hostname, reference]})).await;
+        let [one, two, own] = [1, 2, 3];
+        for peer in [two, one, own] {
+            let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+            assert!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": peer.to_string()}})).await.status.is_success());
+        }
+        for (id, peer) in [(one, two), (two, one), (own, own)] {
+            app.patch(&format!("/objects/{id}"), &json!({"fields": {"peer": peer}})).await;
+        }
+        for id in [one, two, own] {
+            assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        }
+        for (id, peer, told) in [(one, two, "fields/1/value: object 2 does not exist"), (two, one, ""), (own, own, "")] {
+            let restored = app.post(&format!("/objects/{id}/restore"), &json!({})).await;
+            assert_eq!((restored.status.as_u16(), restored.header("inventory-warning")), (200, told), "{}", restored.text);
+            assert_eq!(value(&app.get(&format!("/objects/{id}/native")).await.json(), "peer"), &json!(peer));
+        }
+    }
+
+    async fn what_has_an_id_that_nobody_may_choose_comes_back_under_it(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let object = |id: i64| json!({"public_id": id, "type_id": kind, "author_id": 1, "fields": {"hostname": "a"}});
+        let last = 9_000_000_000_000_000_i64;
+        app.post("/objects/", &object(last + 1)).await.error(400, "validation_failed");
+        assert_eq!(app.post("/objects/", &object(last)).await.status, 200);
+        let behind = app.create_object(kind, &json!({"hostname": "b"})).await;
+        assert_eq!(behind, last + 1);
+        assert_eq!(app.delete(&format!("/objects/{behind}")).await.status, 200);
+        let restored = app.post(&format!("/objects/{behind}/restore"), &json!({})).await;
+        assert_eq!(restored.status, 200, "{}", restored.text);
+    }
+
+    async fn what_stands_for_a_hidden_password_is_none(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("pin", "password")]).await;
+        let masked = |name: &str| json!({"type_id": kind, "author_id": 1, "fields": {"hostname": name, "pin": "********"}});
+        let refused = app.post("/objects/", &masked("a")).await;
+        refused.error(400, "validation_failed");
+        assert_eq!(refused.pointers(), ["/fields/pin"], "{}", refused.text);
+        let path = format!("/objects/{}", app.create_object(kind, &json!({"hostname": "a", "pin": "1234"})).await);
+        let mut shown = app.get("/changes/?since=0&resource=objects").await.json()["results"][0]["document"].clone();
+        assert_eq!(value(&shown, "pin"), "********");
+        shown["fields"][0]["value"] = json!("b");
+        assert_eq!(app.put(&path, &shown).await.status, 200);
+        let patched = app.patch(&path, &json!({"fields": {"hostname": "c", "pin": "********"}})).await;
+        assert_eq!(patched.status, 202, "{}", patched.text);
+        let stored = app.get(&format!("{path}/native")).await.json();
+        assert_eq!((value(&stored, "hostname"), value(&stored, "pin")), (&json!("c"), &json!("1234")));
+    }
+
     async fn a_deleted_type_and_category_come_back_under_their_ids(app) {
         let kind = app.create_type("room", &[("floor", "number")]).await;
         let object = app.create_object(kind, &json!({"floor": 2})).await;

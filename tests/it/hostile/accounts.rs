@@ -136,6 +136,48 @@ on_each_store! {
         assert!(said["message"].as_str().expect("a message").contains("secret"), "{said}");
     }
 
+    async fn answers_about_hidden_types_tell_nothing_of_them_to_those_who_may_not_see_types(app) {
+        let rights = ["base.framework.object.*", "base.import.object.*", "base.export.object.*", "base.framework.type.add"];
+        let clerk = Person::with_rights(app, "clerk", &rights).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE", "DELETE"]}}});
+        let section = json!({"type": "section", "name": "vault", "label": "V", "fields": ["pin"]});
+        let hidden = app.created("/types/", &json!({"name": "secret", "author_id": 1, "acl": acl,
+            "fields": [{"type": "text", "name": "pin", "label": "P"}], "render_meta": {"sections": [section]}})).await;
+        let own = json!({"name": "own", "author_id": 1, "fields": [{"type": "ref", "name": "rel", "label": "R", "ref_types": [hidden]}]});
+        let own = app.created("/types/", &own).await;
+        let object = json!({"type_id": hidden, "author_id": 1, "fields": {}});
+        let table = async |path: &str, text: &str| {
+            let request = clerk.request(app, Method::POST, path).header("Content-Type", "text/csv");
+            send(request.body(text.to_owned())).await
+        };
+        let into_own = format!("/import/objects?dry_run=true&type_id={own}");
+        let refused = [
+            clerk.send(app, Method::POST, "/objects/", &object).await,
+            clerk.send(app, Method::POST, "/objects/bulk", &json!([object])).await,
+            clerk.get(app, &format!("/export/objects?type_id={hidden}")).await,
+            table(&format!("/import/objects?type_id={hidden}"), "pin\na\n").await,
+        ];
+        for answer in refused {
+            assert!(answer.text.contains("403") && !answer.text.contains("secret"), "{}", answer.text);
+        }
+        let mut told = Vec::new();
+        for (name, field) in [("secret", "pin"), ("secret", "pan"), ("sacred", "pin")] {
+            let answer = table(&into_own, &format!("rel={name}/{field}\na\n")).await;
+            let report = answer.json()["report"].to_string();
+            told.push((answer.status, report.replace(name, "x").replace(field, "y")));
+        }
+        assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+        let mut told = Vec::new();
+        for (place, name) in ["vault", "volt"].iter().enumerate() {
+            let part = json!({"type": "ref-section", "name": "part", "label": "P",
+                "reference": {"type_id": hidden, "section_name": name, "selected_fields": ["pin"]}});
+            let body = json!({"name": format!("mine-{place}"), "author_id": 1, "fields": [], "render_meta": {"sections": [part]}});
+            let answer = clerk.send(app, Method::POST, "/types/", &body).await;
+            told.push((answer.status, answer.headers.get("inventory-warning").cloned()));
+        }
+        assert_eq!(told[0], told[1]);
+    }
+
     async fn a_cut_token_reaches_no_further_than_its_rights(app) {
         let rights = json!(["base.user-management.user.*"]);
         let made = app.post("/users/1/tokens/", &json!({"name": "clerk", "rights": rights})).await;
