@@ -67,6 +67,17 @@ struct FieldRule {
     is_password: bool,
 }
 
+/// Who sends fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    /// One who may read the object.
+    Reader,
+    /// One who may not.
+    Stranger,
+    /// A store that had them.
+    Store,
+}
+
 /// What stands for the value of a password field where it does not show.
 pub const HIDDEN: &str = "********";
 
@@ -133,7 +144,15 @@ impl FieldRules {
     /// # Errors
     /// Everything that is wrong, with pointers into the body.
     pub fn check(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Violations> {
-        self.check_by(sent, stored, true)
+        self.check_by(sent, stored, Sender::Reader)
+    }
+
+    /// As [`FieldRules::check`], for fields that a store had and gives again: [`HIDDEN`] is a value as any other.
+    ///
+    /// # Errors
+    /// As [`FieldRules::check`].
+    pub fn check_again(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Violations> {
+        self.check_by(sent, stored, Sender::Store)
     }
 
     /// As [`FieldRules::check`], for a caller who may not read the object: the result depends only on the body and the
@@ -142,7 +161,7 @@ impl FieldRules {
     /// # Errors
     /// As [`FieldRules::check`].
     pub fn check_unread(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Violations> {
-        self.check_by(sent, stored, false)
+        self.check_by(sent, stored, Sender::Stranger)
     }
 
     /// The nearest name of a field, as a part of a message.
@@ -151,7 +170,8 @@ impl FieldRules {
         suggest::hint(name, &known)
     }
 
-    fn check_by(&self, sent: &[FieldValue], stored: &[FieldValue], is_read: bool) -> Result<Accepted, Violations> {
+    fn check_by(&self, sent: &[FieldValue], stored: &[FieldValue], sender: Sender) -> Result<Accepted, Violations> {
+        let is_read = sender != Sender::Stranger;
         let mut violations = Violations::new();
         let mut references = Vec::new();
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
@@ -160,7 +180,8 @@ impl FieldRules {
             let is_unchanged =
                 is_read && stored.iter().any(|old| old.name == entry.name && same(&entry.value, &old.value));
             let Some(&position) = self.positions.get(&entry.name) else {
-                if is_unchanged {
+                let is_hidden = is_read && entry.value.as_str() == Some(HIDDEN);
+                if is_unchanged || is_hidden && stored.iter().any(|old| old.name == entry.name) {
                     // What the type has lost stays as it is.
                     continue;
                 }
@@ -187,9 +208,9 @@ impl FieldRules {
                 continue;
             }
             let rule = &self.rules[position];
-            if rule.is_password && entry.value.as_str() == Some(HIDDEN) {
+            if rule.is_password && entry.value.as_str() == Some(HIDDEN) && sender != Sender::Store {
                 // What an event or a log entry showed in place of the value.
-                match stored.iter().find(|old| old.name == entry.name) {
+                match stored.iter().find(|old| is_read && old.name == entry.name) {
                     Some(old) => drop(values.insert(position, old.value.clone())),
                     None => violations
                         .push(Violation::new(pointer, "is what stands for a hidden password; send the password")),
@@ -378,8 +399,15 @@ pub fn no_default(field: &Document) -> Option<String> {
     Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
 }
 
-/// The condition on stored values that the field would not take now, by its kind and its options; nothing where it takes all.
+/// The condition on stored entries of values that the field would not take now, by its kind and its options; nothing where it
+/// takes all.
 pub fn misfit(field: &Field) -> Option<Document> {
+    let condition = unfit(field)?;
+    let is_array = doc! {"value": {"$type": "array"}};
+    Some(doc! {"name": &field.name, "$or": [is_array, {"value": condition}]})
+}
+
+fn unfit(field: &Field) -> Option<Document> {
     let types = match ValueKind::named(&field.kind) {
         ValueKind::Any => return None,
         ValueKind::Text if OF_OPTIONS.contains(&field.kind.as_str()) => {

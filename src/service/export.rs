@@ -128,6 +128,8 @@ pub async fn export_objects(
     let columns = entry.map(|entry| Columns::of(&entry.object_type, query.all_columns, passwords));
     let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());
     let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
+    let is_file = query.form.may_refuse() || matches!(query.form, ExportForm::Xlsx);
+    let place = if is_file { Some(admission::file().map_err(StoreError::from)?) } else { None };
     let chunks = services.store.chunks(Objects::COLLECTION, &question).await?;
     let documents = chunks.documents.map_err(ServiceError::from).boxed();
     if is_of_hosts && chunks.total > MOST_HOSTS {
@@ -163,7 +165,7 @@ pub async fn export_objects(
         }
     };
     let bytes = if query.form.may_refuse() { whole(on_disk(bytes).await?) } else { begun(bytes).await? };
-    Ok(Export { name, bytes: admission::kept(bytes).boxed() })
+    Ok(Export { name, bytes: admission::kept(held(bytes, place)).boxed() })
 }
 
 impl ExportAccess<'_> {
@@ -376,20 +378,17 @@ async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
 
 /// Writes the answer to disk before it begins, so that a refusal comes in its place. Nothing of it may be written ahead: that
 /// could hold the turns that this waits for.
-async fn on_disk(mut bytes: Bytes) -> Result<AnswerFile, ServiceError> {
+async fn on_disk(mut bytes: Bytes) -> Result<File, ServiceError> {
     let failed = |error: std::io::Error| WriteError::Io(error.to_string());
-    let place = admission::file().map_err(StoreError::from)?;
     let mut file = worked(move || tempfile::tempfile().map_err(failed)).await?;
     while let Some(chunk) = bytes.try_next().await? {
         file = worked(move || file.write_all(&chunk).map(|()| file).map_err(failed)).await?;
     }
-    let file = worked(move || file.rewind().map(|()| file).map_err(failed)).await?;
-    Ok(AnswerFile { file, _place: place })
+    worked(move || file.rewind().map(|()| file).map_err(failed)).await
 }
 
 /// Writes the rows to disk, because the format needs all of them before it can be sent.
-async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<AnswerFile, ServiceError> {
-    let place = admission::file().map_err(StoreError::from)?;
+async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<File, ServiceError> {
     let mut sheet = worked(move || Sheet::begin(columns)).await?;
     while let Some(chunk) = documents.try_next().await? {
         sheet = worked(move || sheet.rows(chunk.iter()).map(|()| sheet)).await?;
@@ -401,20 +400,19 @@ async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<Ans
         file.rewind().map_err(failed)?;
         Ok::<File, WriteError>(file)
     });
-    Ok(AnswerFile { file: finished.await?, _place: place })
+    finished.await
 }
 
-/// An answer in a file, which is gone with this.
-struct AnswerFile {
-    file: File,
-    _place: FilePlace,
+/// Holds the place of a file as long as the answer.
+fn held(bytes: Bytes, place: Option<FilePlace>) -> Bytes {
+    bytes.inspect(move |_| _ = &place).boxed()
 }
 
-fn whole(file: AnswerFile) -> Bytes {
+fn whole(file: File) -> Bytes {
     let chunks = stream::try_unfold(file, |mut file| async move {
         let read = worked(move || {
             let mut chunk = Vec::with_capacity(CHUNK);
-            let read = (&mut file.file).take(CHUNK as u64).read_to_end(&mut chunk);
+            let read = (&mut file).take(CHUNK as u64).read_to_end(&mut chunk);
             read.map(|_| (chunk, file)).map_err(|error| WriteError::Io(error.to_string()))
         });
         let (chunk, file) = read.await?;

@@ -21,7 +21,7 @@ use super::shown::{self, Shown};
 use super::targets::{Targets, absent_target};
 use super::type_catalog::{TypeEntry, inactive, is_inactive};
 use crate::domain::acl::Permission;
-use crate::domain::document::{integer, text};
+use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
 use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::{Violation, Violations};
@@ -156,7 +156,10 @@ async fn store_object(
     } else if !violations.has("/type_id") {
         violations.push(unknown_type(input.type_id));
     }
-    let check = |rules: &FieldRules| rules.check(&input.fields, &[]);
+    let check = |rules: &FieldRules| match again {
+        Some(_) => rules.check_again(&input.fields, &[]),
+        None => rules.check(&input.fields, &[]),
+    };
     let accepted = check_fields(services, caller, entry.map(|entry| &**entry), check, &mut violations).await?;
     let has_author = !violations.has("/author_id");
     if has_author && !services.directory.user_exists(input.author_id).await? {
@@ -200,7 +203,7 @@ pub(super) fn takes_objects(type_id: i64) -> Condition {
 pub(super) async fn require_type(services: &Services, type_id: i64) -> Result<(), ServiceError> {
     match resource::find::<Types>(services, type_id).await? {
         None => Err(ServiceError::Violations(unknown_type(Some(type_id)).into())),
-        Some(stored) if is_inactive(&stored) => Err(inactive(text(&stored, "name").unwrap_or_default())),
+        Some(stored) if is_inactive(&stored) => Err(inactive(type_id)),
         Some(_) => Ok(()),
     }
 }

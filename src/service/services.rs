@@ -52,8 +52,8 @@ pub struct Present {
     pub store: Arc<dyn Store>,
     /// The types, of a moment before.
     types: Arc<Types>,
-    /// Of the types, of a moment before that.
-    revision: u64,
+    /// Theirs; nothing if they changed while they were read.
+    revision: Option<u64>,
 }
 
 impl Services {
@@ -65,7 +65,8 @@ impl Services {
         // The types before the store is frozen: what changes in between has an entry in it.
         let revision = self.store.revision(TYPES);
         let types = self.types.current(&*self.store, self.max_time).await?;
-        Ok(Present { revision, types, store: self.store.frozen().await? })
+        let revision = Some(revision).filter(|revision| *revision == self.store.revision(TYPES));
+        Ok(Present { revision, types, store: self.store.frozen(self.max_time).await? })
     }
 
     /// The same services as of an earlier moment.
@@ -88,9 +89,9 @@ impl Services {
     ) -> Result<Self, ServiceError> {
         let at = moment.0;
         let store = AsOf::over(store, moment, access, self.max_time);
-        let is_known = self.feed.has_types_since(at, revision);
+        let is_known = revision.is_some_and(|revision| self.feed.has_types_since(at, revision));
         let is_today = is_known || store.has_types_of_today().await?;
-        if is_today && !is_known {
+        if let Some(revision) = revision.filter(|_| is_today && !is_known) {
             self.feed.note_types_since(at, revision);
         }
         let former = self.feed.former_types().await?;

@@ -257,7 +257,7 @@ impl TypeEntry {
         if self.object_type.active {
             return Ok(());
         }
-        Err(inactive(&self.object_type.name))
+        Err(inactive(self.object_type.public_id))
     }
 }
 
@@ -267,8 +267,8 @@ pub(super) fn is_inactive(object_type: &RawDocument) -> bool {
 }
 
 /// What is said of an inactive type.
-pub(super) fn inactive(name: &str) -> ServiceError {
-    ServiceError::refused(ErrorCode::TypeInactive, format!("type {name} is inactive; its objects can only be read"))
+pub(super) fn inactive(id: i64) -> ServiceError {
+    ServiceError::refused(ErrorCode::TypeInactive, format!("type {id} is inactive; its objects can only be read"))
 }
 
 fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry>> {

@@ -59,23 +59,26 @@ async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType)
     let lost = before.fields.iter().filter(|field| now.field(&field.name).is_none());
     let lost = lost.map(|field| (field.name.as_str(), doc! {"name": &field.name}, true));
     let odd = now.fields.iter().filter_map(|field| {
-        let condition =
-            misfit(field).filter(|_| before.field(&field.name).is_some_and(|was| is_narrower(was, field)))?;
-        Some((field.name.as_str(), doc! {"name": &field.name, "value": condition}, false))
+        before.field(&field.name).filter(|was| is_narrower(was, field))?;
+        Some((field.name.as_str(), misfit(field)?, false))
     });
-    let (mut fields, mut values) = (Vec::new(), Vec::new());
+    let (mut fields, mut values, mut is_cut) = (Vec::new(), Vec::new(), false);
     let begun = Instant::now();
     for (name, entry, is_lost) in lost.chain(odd).take(MOST_LOOKED_UP) {
         let left = LOOKING.min(services.max_time).saturating_sub(begun.elapsed());
         if left < Duration::from_millis(1) {
+            is_cut = true;
             break;
         }
         let question = Filter::parse(&doc! {"type_id": id, "fields": {"$elemMatch": entry}}, &Limits::NONE);
         let Ok(question) = question else { continue };
         // A change that is made must not fail for its warning.
         let found = services.store.find(Objects::COLLECTION, &FindQuery::new(question, left).limited(1)).await;
-        if found.is_ok_and(|found| !found.is_empty()) {
-            if is_lost { fields.push(name) } else { values.push(name) }
+        match found {
+            Ok(found) if found.is_empty() => {}
+            Ok(_) if is_lost => fields.push(name),
+            Ok(_) => values.push(name),
+            Err(_) => is_cut = true,
         }
     }
     let fields = named(&fields).map(|names| {
@@ -87,7 +90,8 @@ async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType)
     let values = named(&values).map(|names| {
         format!("fields: objects have values of {names} that the type takes no more; they stay until they are changed")
     });
-    fields.into_iter().chain(values)
+    let cut = is_cut.then(|| "fields: not all objects were looked at; more may have such values".to_owned());
+    fields.into_iter().chain(values).chain(cut)
 }
 
 /// Whether a field may take less than before. Values of passwords are nothing to tell of.

@@ -22,6 +22,9 @@ use crate::plural::counted;
 use crate::query::{Filter, Update};
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
 
+/// The right to see objects.
+const VIEW_OBJECTS: &str = "base.framework.object.view";
+
 /// The unit that removes a type removes so many of its objects.
 const MOST_AT_ONCE: u64 = 1000;
 
@@ -84,6 +87,25 @@ pub async fn update_type(
     changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
 }
 
+/// As [`update_type`], with the access list that the type has when it is replaced.
+///
+/// # Errors
+/// As [`update_type`].
+pub(super) async fn reverted_type(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<Changed, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let mut body = body.clone();
+        body.extend(resource::decode(before)?.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
+        replace_type(services, caller, id, &body, before).await
+    };
+    changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
+}
+
 /// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
 ///
 /// # Errors
@@ -112,8 +134,9 @@ async fn changed(
     id: i64,
     (before, after): (RawDocumentBuf, RawDocumentBuf),
 ) -> Result<Changed, ServiceError> {
+    // A change that is made must not fail for its warnings.
     let sees_objects =
-        caller.rights.grants("base.framework.object.view") && may_read_objects(services, caller, id).await?;
+        caller.rights.grants(VIEW_OBJECTS) && may_read_objects(services, caller, id).await.unwrap_or(false);
     Box::pin(type_warnings::changed(services, caller, (before, after), sees_objects)).await
 }
 
@@ -146,7 +169,9 @@ async fn read(
     let kept: HashSet<&str> = stored.into_iter().flat_map(type_input::groups).collect();
     let new = absent_groups(services, body).await?.into_iter().filter(|id| !kept.contains(id.to_string().as_str()));
     others.extend(new.map(|id| Violation::new(format!("/{GROUPS}/{id}"), format!("group {id} does not exist"))));
-    let references = type_input::default_references(body, stored);
+    // Who may not see objects is not told which there are.
+    let sees_objects = caller.rights.grants(VIEW_OBJECTS);
+    let references = if sees_objects { type_input::default_references(body, stored) } else { Vec::new() };
     let types = services.types.current(&*services.store, services.max_time).await?;
     let referred = references.iter().map(|reference| reference.object_id);
     others.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));

@@ -72,8 +72,8 @@ impl Store for Measured {
         self.timed("page", self.inner.page(collection, query)).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
-        let inner = self.timed("frozen", self.inner.frozen()).await?;
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
+        let inner = self.timed("frozen", self.inner.frozen(max_time)).await?;
         Ok(Self::around(inner, Arc::clone(&self.metrics)))
     }
 

@@ -84,8 +84,8 @@ pub trait Store: Send + Sync + 'static {
     /// within the last seconds: then each answer is of its own time.
     ///
     /// # Errors
-    /// As [`Store::ping`].
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError>;
+    /// As [`Store::find`].
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError>;
 
     /// Like [`Store::page`], for answers that are too large for memory: gives them in chunks.
     ///

@@ -690,8 +690,8 @@ impl Store for CountingStore {
         self.inner.page(collection, query).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
-        self.inner.frozen().await
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
+        self.inner.frozen(max_time).await
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

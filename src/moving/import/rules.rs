@@ -45,6 +45,9 @@ pub(super) struct Read {
     pub(super) references: Vec<Reference>,
 }
 
+/// The largest id that is imported.
+const MOST_ID: i64 = 1 << 62;
+
 /// Reads a line. `stored` is the document that it would replace.
 pub(super) fn read(
     part: PackagePart,
@@ -57,8 +60,9 @@ pub(super) fn read(
     let id = integer(line, "public_id");
     if part != PackagePart::Settings {
         read.wrong.extend(match id {
-            // Whatever a store had, another one takes.
-            Some(id) => (id < 1).then(|| Violation::new("/public_id", format!("{id} is no id: ids begin with 1"))),
+            // What a store had, another one takes, as long as ids are left behind it.
+            Some(id) => (!(1..=MOST_ID).contains(&id))
+                .then(|| Violation::new("/public_id", format!("{id} is no id: ids are from 1 to {MOST_ID}"))),
             None => Some(Violation::new("/public_id", "is required: a whole number")),
         });
     }
@@ -144,7 +148,7 @@ fn object(line: &Document, id: i64, stored: Option<&Document>, world: &World, no
     }
     let type_id = known.object_type.public_id;
     let kept = stored.map(|stored| object_input::read_fields(stored.get("fields"))).unwrap_or_default();
-    match known.rules.check(&input.fields, &kept) {
+    match known.rules.check_again(&input.fields, &kept) {
         Err(found) => {
             read.unclean.append(found);
             read.defaults = input.created(id, type_id, &input.fields, now);

@@ -323,7 +323,7 @@ impl Store for AsOf {
         self.answer(collection, query, true).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+    async fn frozen(&self, _: Duration) -> Result<Arc<dyn Store>, StoreError> {
         refused("moments")
     }
 

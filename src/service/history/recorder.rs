@@ -431,8 +431,8 @@ impl Store for Recorder {
         self.inner.page(collection, query).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
-        self.inner.frozen().await
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
+        self.inner.frozen(max_time).await
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {

@@ -28,7 +28,7 @@ use crate::service::shown::Shown;
 use crate::service::targets::absent_target;
 use crate::service::type_catalog::{self, lets_through};
 use crate::service::type_warnings::Changed;
-use crate::service::types::{restored_type, update_type};
+use crate::service::types::{restored_type, reverted_type};
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
 
@@ -81,9 +81,7 @@ pub async fn revert_type(
     for own in ["_id", "version", "editor_id", "last_edit_time", "acl"] {
         body.remove(own);
     }
-    let present = resource::decode(&resource::get::<Types>(services, id).await?)?;
-    body.extend(present.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
-    carried_out(revert, update_type(services, caller, id, revert.if_match, &body)).await
+    carried_out(revert, reverted_type(services, caller, id, revert.if_match, &body)).await
 }
 
 /// Brings a category back to what it was.

@@ -319,7 +319,8 @@ impl Store for EmbeddedStore {
         Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default(), hint: answer.hint })
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+    /// Its snapshot is held while its questions wait for turns, so that they have one answer: at most as long as a request.
+    async fn frozen(&self, _: Duration) -> Result<Arc<dyn Store>, StoreError> {
         Ok(Arc::new(Self {
             published: Arc::new(ArcSwapOption::new(Some(self.snapshot()?))),
             writer: Arc::clone(&self.writer),

@@ -281,10 +281,13 @@ impl Store for MongoStore {
         self.ask(query_bound(query.max_time), (collection, query), turn, page).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
         let moment = match self.moment {
             Some(moment) => Some(moment),
-            None => self.run(PING_BOUND, async |inner| moment::now(&inner).await).await?,
+            None => {
+                let now = |inner: Arc<Inner>, _, ()| async move { moment::now(&inner).await };
+                self.ask(query_bound(max_time), (super::SCOPES, &()), None, now).await?
+            }
         };
         Ok(Arc::new(Self { inner: Arc::clone(&self.inner), moment }))
     }

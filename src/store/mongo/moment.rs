@@ -1,6 +1,7 @@
 //! Questions to one moment of a replica set or a sharded cluster.
 //!
-//! The driver sets its own read concern, so these are raw commands: each names the moment. The server keeps its history for
+//! The driver sets its own read concern, so these are raw commands: each names the moment. What a server that stepped down did
+//! not answer is repeated here, as the driver repeats its own queries. The server keeps its history for
 //! `minSnapshotHistoryWindowInSeconds`, by default 300: longer than a request lasts.
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use mongodb::error::Error;
 
 use super::Inner;
 use super::dump::common_moment;
-use super::error::{command_error, is_snapshot_lost};
+use super::error::{command_error, is_away, is_snapshot_lost};
 use super::find::{plain_order, whole_milliseconds};
 use crate::store::{FindQuery, SCOPES, StoreError};
 
@@ -21,7 +22,12 @@ pub(super) async fn now(inner: &Inner) -> Result<Option<Timestamp>, StoreError> 
     if !inner.topology.has_transactions() {
         return Ok(None);
     }
-    match common_moment(inner, &[SCOPES.to_owned()]).await {
+    let known = [SCOPES.to_owned()];
+    let mut now = common_moment(inner, &known).await;
+    if now.as_ref().is_err_and(is_away) {
+        now = common_moment(inner, &known).await;
+    }
+    match now {
         Err(error) if is_snapshot_lost(&error) => Ok(None),
         outcome => outcome.map_err(|error| command_error(&error)),
     }
@@ -75,5 +81,10 @@ async fn run(
     let max_time = i64::try_from(whole_milliseconds(max_time).as_millis()).unwrap_or(i64::MAX);
     command.insert("maxTimeMS", max_time);
     command.insert("readConcern", doc! { "level": "snapshot", "atClusterTime": moment });
-    Ok(inner.database.run_cursor_command(command).batch_size(batch).await?.with_type())
+    let ask = || inner.database.run_cursor_command(command.clone()).batch_size(batch);
+    let mut cursor = ask().await;
+    if cursor.as_ref().is_err_and(is_away) {
+        cursor = ask().await;
+    }
+    Ok(cursor?.with_type())
 }

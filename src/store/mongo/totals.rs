@@ -20,7 +20,10 @@ use super::error::{command_error, is_snapshot_lost, query_error};
 use super::guarded::GuardedParts;
 use super::{Inner, moment};
 use crate::query::Filter;
-use crate::store::StoreError;
+use crate::store::{FindQuery, StoreError};
+
+/// Documents in one answer of the server, where they are counted one by one.
+const BATCH: u32 = 1000;
 
 /// Counts the times that connections to the server broke.
 #[derive(Debug, Clone, Default)]
@@ -99,13 +102,38 @@ async fn count_at(
     let mut stages =
         GuardedParts::of(filter).map_or_else(|| vec![doc! { "$match": filter.document() }], |parts| parts.stages(None));
     stages.push(doc! { "$count": "n" });
-    let mut counted = moment::read_pipeline(inner, moment, (collection, stages, None), max_time, 1).await?;
+    // All documents are counted in an index, which is smaller than they are.
+    let hint = filter.document().is_empty().then(|| doc! { "_id": 1 });
+    let mut counted = match moment::read_pipeline(inner, moment, (collection, stages, hint), max_time, 1).await {
+        // `$near` is not allowed in stages.
+        Err(error) if matches!(query_error(&error), StoreError::Query { .. }) => {
+            return Ok(Ok(count_each(inner, moment, collection, filter, max_time).await?));
+        }
+        outcome => outcome?,
+    };
     // If nothing matches, the server returns no document.
     if !counted.advance().await? {
         return Ok(Ok(0));
     }
     let counted = Document::try_from(counted.current()).map_err(StoreError::backend);
     Ok(counted.and_then(|counted| number_in(&counted)))
+}
+
+/// Counts what a query at the moment finds.
+async fn count_each(
+    inner: &Inner,
+    moment: Timestamp,
+    collection: &str,
+    filter: &Filter,
+    max_time: Duration,
+) -> Result<u64, Error> {
+    let query = FindQuery::new(filter.clone(), max_time);
+    let mut found = moment::read_plain(inner, moment, collection, &query, BATCH).await?;
+    let mut count = 0;
+    while found.advance().await? {
+        count += 1;
+    }
+    Ok(count)
 }
 
 async fn count_guarded(

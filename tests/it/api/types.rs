@@ -224,6 +224,10 @@ on_each_store! {
         assert_eq!(warnings(json!([field("number", "units", &[]), field("text", "state", &[]), field("select", "pin", &["1"])])).await, told("\"units\""));
         assert_eq!(warnings(json!([field("textarea", "units", &[]), field("text", "state", &[]), pin])).await, none);
         assert_eq!(app.get(&format!("/objects/{object}/native")).await.json()["fields"][0]["value"], "many");
+        let free = app.created("/types/", &json!({"name": "free", "author_id": 1, "fields": [field("list", "all", &[])]})).await;
+        app.create_object(free, &json!({"all": ["a", "b"]})).await;
+        let answer = app.patch(&format!("/types/{free}"), &json!({"fields": [field("text", "all", &[])]})).await;
+        assert_eq!(answer.header("inventory-warning"), told("\"all\"")[0], "{}", answer.text);
     }
 
     async fn a_reference_to_a_type_that_is_not_there_is_told(app) {

@@ -177,7 +177,7 @@ pub(crate) async fn a_frozen_store_answers_from_one_point_in_time(store: Arc<dyn
     // On MongoDB a new collection has no past for some seconds.
     let until = Instant::now() + Duration::from_secs(30);
     for id in 3.. {
-        let frozen = store.frozen().await.expect("a store");
+        let frozen = store.frozen(BUDGET).await.expect("a store");
         let known = u64::try_from(id - 1).expect("a number");
         let before = stored(&*store, THINGS, 2).await.expect("it is stored");
         let after = raw(&thing(2, doc! {"size": 100 + id}));
@@ -198,7 +198,7 @@ pub(crate) async fn a_frozen_store_answers_from_one_point_in_time(store: Arc<dyn
         };
         assert!(frozen.find(THINGS, &entry).await.expect("an answer").is_empty(), "the change came later");
         assert_eq!(store.count(THINGS, &all, BUDGET).await.expect("a number"), known + 1);
-        let again = frozen.frozen().await.expect("a store");
+        let again = frozen.frozen(BUDGET).await.expect("a store");
         assert_eq!(again.count(THINGS, &all, BUDGET).await.expect("a number"), known, "it stays frozen");
         return;
     }

@@ -168,6 +168,28 @@ on_each_store! {
         assert_eq!((value(&stored, "hostname"), value(&stored, "pin")), (&json!("c"), &json!("1234")));
     }
 
+    async fn what_was_stored_in_place_of_a_password_comes_back_too(app) {
+        let kind = app.create_type("server", &[("pin", "text")]).await;
+        let id = app.create_object(kind, &json!({"pin": "********"})).await;
+        let pin = json!({"type": "password", "name": "pin", "label": "Pin"});
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"fields": [pin]})).await.status, 202);
+        assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        let restored = app.post(&format!("/objects/{id}/restore"), &json!({})).await;
+        assert_eq!(restored.status, 200, "{}", restored.text);
+        assert_eq!(value(&app.get(&format!("/objects/{id}/native")).await.json(), "pin"), "********");
+    }
+
+    async fn a_type_goes_back_with_the_access_list_of_the_moment_when_it_is_replaced(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let then = now(app).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ", "CREATE"]}}});
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"label": "Other", "acl": acl})).await.status, 202);
+        let reverted = app.post(&format!("/types/{kind}/revert"), &json!({"to": then})).await;
+        assert_eq!(reverted.status, 202, "{}", reverted.text);
+        let result = &reverted.json()["result"];
+        assert_eq!((&result["label"], &result["acl"]["activated"]), (&json!("server"), &json!(true)), "{result}");
+    }
+
     async fn a_deleted_type_and_category_come_back_under_their_ids(app) {
         let kind = app.create_type("room", &[("floor", "number")]).await;
         let object = app.create_object(kind, &json!({"floor": 2})).await;

@@ -178,6 +178,37 @@ on_each_store! {
         assert_eq!(told[0], told[1]);
     }
 
+    async fn the_default_of_a_field_tells_nothing_of_objects_to_those_who_may_not_see_them(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.framework.type.add"]).await;
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let there = app.create_object(kind, &json!({"hostname": "a"})).await;
+        let mut told = Vec::new();
+        for id in [there, there + 1] {
+            let reference = json!({"type": "ref", "name": "to", "label": "To", "ref_types": [kind], "value": id.to_string()});
+            let wrong = json!({"type": "text", "name": "a", "label": "A", "regex": "("});
+            let body = json!({"name": "mine", "author_id": 1, "fields": [reference, wrong]});
+            told.push(clerk.send(app, Method::POST, "/types/", &body).await.pointers());
+        }
+        assert_eq!(told, [["/fields/1/regex"], ["/fields/1/regex"]]);
+    }
+
+    async fn the_mask_of_a_password_tells_nothing_to_those_who_may_not_read_it(app) {
+        let person = Person::with_rights(app, "writer", &["base.framework.object.edit"]).await;
+        let all = ["CREATE", "READ", "UPDATE", "DELETE"];
+        let groups = json!({"1": all, person.group_id.to_string(): ["UPDATE"]});
+        let acl = json!({"activated": true, "groups": {"includes": groups}});
+        let fields = json!([{"type": "text", "name": "a", "label": "A"}, {"type": "password", "name": "pin", "label": "Pin"}]);
+        let kind = app.created("/types/", &json!({"name": "vault", "author_id": 1, "acl": acl, "fields": fields})).await;
+        let mut told = Vec::new();
+        for pin in [json!("1234"), Value::Null] {
+            let id = app.create_object(kind, &json!({"a": "x", "pin": pin})).await;
+            let answer = person.send(app, Method::PATCH, &format!("/objects/{id}"), &json!({"fields": {"pin": "********"}})).await;
+            told.push((answer.status.as_u16(), answer.pointers()));
+        }
+        assert_eq!(told[0], told[1]);
+        assert_eq!(told[0].0, 400);
+    }
+
     async fn a_cut_token_reaches_no_further_than_its_rights(app) {
         let rights = json!(["base.user-management.user.*"]);
         let made = app.post("/users/1/tokens/", &json!({"name": "clerk", "rights": rights})).await;

@@ -130,9 +130,9 @@ impl Store for CountingStore {
         self.inner.page(collection, query).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
         self.counter.count();
-        Ok(Self::around(self.inner.frozen().await?, &self.counter))
+        Ok(Self::around(self.inner.frozen(max_time).await?, &self.counter))
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

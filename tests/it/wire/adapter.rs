@@ -78,8 +78,8 @@ impl Store for OverTheWire {
         self.read.page(named(collection), query).await
     }
 
-    async fn frozen(&self) -> Result<Arc<dyn Store>, StoreError> {
-        self.read.frozen().await
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
+        self.read.frozen(max_time).await
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {

@@ -1,7 +1,8 @@
 //! A snapshot: the whole store as of one commit.
 //!
 //! The writer publishes a new snapshot after each commit. Readers share it, because a separate transaction costs more
-//! than most reads. A snapshot keeps old pages from being reused, so nobody holds one longer than a query takes.
+//! than most reads. A snapshot keeps old pages from being reused, so nobody holds one longer than a query takes, or a
+//! request about the past.
 
 use std::sync::{Arc, OnceLock};
 
