@@ -16,7 +16,7 @@ const MAX_TEXT: usize = 16 * 1024 * 1024;
 /// How many bytes of values may be alive at a time.
 const MAX_ALIVE: usize = 64 * 1024 * 1024;
 /// How deep values may nest, as in MongoDB.
-const MAX_DEPTH: usize = 200;
+pub(in crate::query) const MAX_DEPTH: usize = 200;
 /// How many steps there are between two reads of the clock.
 const STEPS_PER_LOOK: usize = 1024;
 /// How many steps a parse may take that must end within some microseconds.
@@ -259,6 +259,13 @@ mod tests {
         };
         assert!(made(doc! { "a": long.clone() }).is_ok());
         assert_eq!(made(doc! { "a": long.clone(), "b": long.clone(), "c": long }), Err(10334));
+    }
+
+    #[test]
+    fn a_value_that_nests_too_deep_is_refused() {
+        let nested = |levels: usize| (0..levels).fold(bson!([]), |inner, _| bson!([inner]));
+        assert!(size_of_value(&nested(MAX_DEPTH), 0).is_ok());
+        assert_eq!(size_of_value(&nested(MAX_DEPTH + 1), 0).map_err(|error| error.code), Err(15));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use bson::{Bson, DateTime};
 
 use super::budget::Budget;
+use super::size::{STORED, Size};
 use crate::pointer;
 
 /// Why a filter, a sort or a projection was refused before it was run.
@@ -139,6 +140,8 @@ pub(crate) struct Location {
     bindings: Vec<(String, Binding)>,
     /// For what is computed ahead.
     budget: Budget,
+    /// The size of a document there, with what expressions in front of the place add to it.
+    document: Size,
 }
 
 impl Location {
@@ -151,6 +154,7 @@ impl Location {
             now: None,
             bindings: Vec::new(),
             budget: Budget::default(),
+            document: Size::document(),
         }
     }
 
@@ -226,6 +230,34 @@ impl Location {
     /// The budget of values that the parse computes.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// The size of a document at this place.
+    pub(crate) fn size_of_document(&self) -> &Size {
+        &self.document
+    }
+
+    /// Remembers the size of an expression under each name on the way to it: one of them is that of the member, or of the
+    /// variable, that it becomes. It may also become the document.
+    pub(crate) fn note_size(&mut self, size: &Size) {
+        let steps: Vec<String> = self.steps.iter().map(|step| step.split('.').take(1).collect()).collect();
+        let noted = steps.iter().map(|step| (step, size)).chain(size.members());
+        for (name, size) in noted {
+            self.note(name, size);
+        }
+    }
+
+    /// Remembers that an array of documents becomes that member: each may have what expressions have made until here.
+    pub(crate) fn note_results(&mut self, path: &[String]) {
+        let results = Size::array(STORED, self.document.any());
+        if let Some(name) = path.first() {
+            self.note(name, &results);
+        }
+    }
+
+    fn note(&mut self, name: &str, size: &Size) {
+        let known = self.document.member(name).or(size);
+        self.document = std::mem::replace(&mut self.document, Size::scalar()).with(name, known);
     }
 
     /// How deep the parser is.

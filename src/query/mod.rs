@@ -25,6 +25,7 @@ mod projection;
 pub mod raw;
 mod regex;
 pub mod schema;
+mod size;
 mod sort;
 mod tree;
 mod types;

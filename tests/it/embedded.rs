@@ -247,8 +247,9 @@ const ENOUGH_TO_BEGIN: Duration = Duration::from_millis(100);
 
 /// An expression on which a document takes longer than anybody waits.
 fn endless() -> Document {
-    let round = |inner| doc! { "$size": { "$map": { "input": { "$range": [0, 1500] }, "in": inner } } };
-    round(round(round(doc! { "$add": ["$$this", 1] })))
+    let round =
+        |inner| doc! { "$size": { "$map": { "input": { "$range": [0, { "$toInt": "60000" }] }, "in": inner } } };
+    round(round(doc! { "$add": ["$$this", 1] }))
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod divisor;
 mod evaluate;
 mod extremes;
 mod fold;
+mod growth;
 mod hashed_key;
 mod natural;
 mod object;
@@ -71,6 +72,7 @@ impl Expression {
     /// need the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         let node = parse::ExprParser::new(location).expression(value)?;
+        growth::check(value, location)?;
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })
@@ -87,6 +89,7 @@ impl Expression {
         location: &mut Location,
     ) -> Result<Self, QueryError> {
         let node = parse::ExprParser::on_current(location, variables).expression(value)?;
+        growth::check(value, location)?;
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })

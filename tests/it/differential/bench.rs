@@ -222,14 +222,15 @@ impl Bench {
         }
     }
 
-    /// What is refused before it reaches a store: the server has to refuse it as well, unless it would end on it.
+    /// What is refused before it reaches a store: the server has to refuse it as well, unless it would end on it or be exhausted.
     async fn refused(&self, question: &Question, error: &QueryError) -> Answers {
         let ours = Err(Refusal {
             code: Some(error.code),
             on_purpose: error.kind != QueryErrorKind::Malformed,
             words: error.to_string(),
         });
-        let ends = error.message.contains("ends a MongoDB server");
+        let ends =
+            ["ends a MongoDB server", "exhausts a MongoDB server"].iter().any(|words| error.message.contains(words));
         let mongo = if ends { ours.clone() } else { self.ask_server(question, Asked::AsItIs).await };
         Answers { mongo, plain: ours.clone(), indexed: ours }
     }

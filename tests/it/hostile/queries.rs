@@ -72,6 +72,42 @@ on_each_store! {
         assert_eq!(app.get("/objects/?limit=1").await.status, 200);
     }
 
+    async fn no_expression_ends_or_exhausts_the_server_of_the_database(app) {
+        some_objects(app).await;
+        let range = |end: i64| json!({"$range": [0, end]});
+        let steps = |end: i64, initial: Value, body: Value| json!({"$reduce": {"input": range(end), "initialValue": initial, "in": body}});
+        let many = json!({"$map": {"input": range(100_000), "in": range(100_000)}});
+        for expression in [
+            steps(200_000, json!({}), json!({"a": "$$value"})),
+            steps(40, json!([1]), json!({"$concatArrays": ["$$value", "$$value"]})),
+            steps(40, json!("aaaa"), json!({"$concat": ["$$value", "$$value"]})),
+            many.clone(),
+        ] {
+            let condition = json!({"$expr": {"$eq": [{"$type": expression}, "zz"]}});
+            let query = json!({"filter": condition});
+            app.post("/objects/query", &query).await.error(400, "query_224");
+            app.post("/objects/query", &json!({"filter": [{"$match": condition}]})).await.error(400, "query_224");
+            app.post("/objects/query", &json!({"projection": {"a": expression}})).await.error(400, "query_224");
+            for stage in [
+                json!({"$set": {"a": expression}}),
+                json!({"$group": {"_id": null, "a": {"$max": expression}}}),
+                json!({"$group": {"_id": expression}}),
+                json!({"$replaceWith": {"a": expression}}),
+                json!({"$redact": {"$cond": [expression, "$$KEEP", "$$PRUNE"]}}),
+                json!({"$lookup": {"from": "framework.objects", "let": {"a": expression}, "pipeline": [], "as": "b"}}),
+                json!({"$facet": {"a": [{"$sortByCount": expression}]}}),
+            ] {
+                app.post("/objects/aggregate", &json!({"pipeline": [stage]})).await.error(400, "query_224");
+            }
+            assert_eq!(app.get("/objects/?limit=1").await.status, 200);
+        }
+        let twice = json!({"$map": {"input": "$a", "in": {"$map": {"input": "$a", "in": 1}}}});
+        let stages = json!({"pipeline": [{"$set": {"a": range(400_000)}}, {"$set": {"b": twice}}]});
+        app.post("/objects/aggregate", &stages).await.error(400, "query_224");
+        let told = app.post("/objects/query", &json!({"filter": {"$expr": many}})).await.json();
+        assert_eq!(told["errors"][0]["pointer"], "/$expr/$map/in/$range", "{told}");
+    }
+
     async fn no_filter_leaves_its_collection(app) {
         let objects = some_objects(app).await;
         for filter in [

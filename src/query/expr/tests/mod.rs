@@ -3,6 +3,7 @@
 mod arrays;
 mod budget;
 mod dates;
+mod growth;
 mod language;
 mod numbers;
 mod text;
