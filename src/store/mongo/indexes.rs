@@ -14,11 +14,10 @@ use tokio::task::{JoinError, JoinHandle};
 use super::Inner;
 use super::counters::COUNTERS;
 use super::error::{NAMESPACE_EXISTS, brief, code, command_error, write_error};
+use super::listing::{Listed, list};
 use super::marks::REMOVALS;
 use crate::store::{CollectionSpec, IndexKey, IndexSpec, StoreError};
 
-/// There is no such collection.
-const NAMESPACE_NOT_FOUND: i32 = 26;
 const MAX_TIME: Duration = Duration::from_mins(1);
 /// How long the start of the service waits for an index that is only for speed.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,33 +67,26 @@ async fn make_collection(inner: &Inner, name: &str) -> Result<(), StoreError> {
 }
 
 async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), StoreError> {
-    let existing = existing_indexes(inner, collection.name).await?;
+    let existing = list(inner, collection.name).await?;
     for spec in collection.indexes {
-        let keys = keys_of(spec);
-        let serving = existing.iter().find(|index| serves(index, &keys, spec));
-        if let Some(name) = serving.and_then(name_of) {
-            inner.indexes.learn(collection.name, name, spec.name);
-            continue;
-        }
-        let is_taken = existing.iter().any(|index| name_of(index) == Some(spec.name));
-        let name = if is_taken { format!("{PREFIX}{}", spec.name) } else { spec.name.to_owned() };
+        let name = match serving(&existing, spec) {
+            Some(Listed { index, is_ready }) => {
+                let name = name_of(index).unwrap_or(spec.name);
+                inner.indexes.learn(collection.name, name, spec.name);
+                if *is_ready || !spec.unique {
+                    continue;
+                }
+                // Another instance or tool is building it. The server lets this command wait for that build, and builds
+                // the index for this command if that one fails.
+                name.to_owned()
+            }
+            None if existing.iter().any(|listed| listed.name() == Some(spec.name)) => format!("{PREFIX}{}", spec.name),
+            None => spec.name.to_owned(),
+        };
         inner.indexes.learn(collection.name, &name, spec.name);
-        let options = IndexOptions::builder()
-            .name(name)
-            .unique(spec.unique.then_some(true))
-            .partial_filter_expression(partial_of(spec))
-            .build();
-        let index = IndexModel::builder().keys(keys).options(options).build();
-        // There is no time limit, because a large collection takes long. The server serves reads and writes meanwhile.
-        // Unique indexes must exist before the first write, so the service waits for them.
-        let documents = inner.collection(collection.name);
-        let making = tokio::spawn(async move { documents.create_index(index).await });
-        let made = if spec.unique { Some(making.await) } else { patiently(making, collection.name, spec.name).await };
-        if let Some(made) = made {
-            let made = made.map_err(StoreError::backend)?;
-            made.map_err(|error| write_error(&error, collection.name, &inner.indexes))?;
-        }
-        if let Some(outdated) = existing.iter().find(|index| is_outdated(index, spec)).and_then(name_of) {
+        make_index(inner, collection.name, spec, name).await?;
+        let outdated = existing.iter().find(|listed| is_outdated(&listed.index, spec));
+        if let Some(outdated) = outdated.and_then(Listed::name) {
             let dropped = inner.collection(collection.name).drop_index(outdated).await;
             dropped.map_err(|error| command_error(&error))?;
         }
@@ -102,11 +94,60 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
     Ok(())
 }
 
-/// The declared indexes of the collection that have no equivalent on the server.
-pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<&'static IndexSpec>, StoreError> {
-    let existing = existing_indexes(inner, collection.name).await?;
-    let is_missing = |spec: &&IndexSpec| !existing.iter().any(|index| serves(index, &keys_of(spec), spec));
-    Ok(collection.indexes.iter().filter(is_missing).collect())
+/// Has an index built, and waits for it: for a unique one until it is there.
+async fn make_index(
+    inner: &Inner,
+    collection: &'static str,
+    spec: &'static IndexSpec,
+    name: String,
+) -> Result<(), StoreError> {
+    let options = IndexOptions::builder()
+        .name(name)
+        .unique(spec.unique.then_some(true))
+        .partial_filter_expression(partial_of(spec))
+        .build();
+    let index = IndexModel::builder().keys(keys_of(spec)).options(options).build();
+    // There is no time limit, because a large collection takes long. The server serves reads and writes meanwhile.
+    // Unique indexes must exist before the first write, so the service waits for them.
+    let documents = inner.collection(collection);
+    let making = tokio::spawn(async move { documents.create_index(index).await });
+    let made = if spec.unique { Some(making.await) } else { patiently(making, collection, spec.name).await };
+    if let Some(made) = made {
+        let made = made.map_err(StoreError::backend)?;
+        made.map_err(|error| write_error(&error, collection, &inner.indexes))?;
+    }
+    Ok(())
+}
+
+/// A declared index that the server cannot use yet.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub(super) spec: &'static IndexSpec,
+    /// Whether the server is building it.
+    pub(super) is_begun: bool,
+}
+
+impl Missing {
+    /// Whether the service is to make it, or to wait for it.
+    pub(super) fn is_to_be_made(&self) -> bool {
+        self.spec.unique || !self.is_begun
+    }
+}
+
+/// The declared indexes of the collection that have no equivalent on the server, or one that is only being built.
+pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<Missing>, StoreError> {
+    let existing = list(inner, collection.name).await?;
+    let missing = |spec: &'static IndexSpec| match serving(&existing, spec) {
+        Some(listed) if listed.is_ready => None,
+        listed => Some(Missing { spec, is_begun: listed.is_some() }),
+    };
+    Ok(collection.indexes.iter().filter_map(missing).collect())
+}
+
+/// The existing index that is equivalent to the declared one: rather one that is built.
+fn serving<'a>(existing: &'a [Listed], spec: &IndexSpec) -> Option<&'a Listed> {
+    let keys = keys_of(spec);
+    existing.iter().filter(|listed| serves(&listed.index, &keys, spec)).max_by_key(|listed| listed.is_ready)
 }
 
 /// Pairs of documents that the unique index would refuse, in words; at most [`LISTED`].
@@ -152,20 +193,6 @@ async fn patiently(
         }
     });
     None
-}
-
-async fn existing_indexes(inner: &Inner, collection: &str) -> Result<Vec<IndexModel>, StoreError> {
-    let collection = inner.collection(collection);
-    let mut answer = match collection.list_indexes().max_time(MAX_TIME).await {
-        Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => return Ok(Vec::new()),
-        answer => answer.map_err(|error| command_error(&error))?,
-    };
-    let mut indexes = Vec::new();
-    while answer.advance().await.map_err(|error| command_error(&error))? {
-        // Kinds of indexes that the driver cannot describe are no ordered ones.
-        indexes.extend(answer.deserialize_current().ok());
-    }
-    Ok(indexes)
 }
 
 fn keys_of(spec: &IndexSpec) -> Document {

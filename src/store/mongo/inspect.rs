@@ -7,7 +7,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::Inner;
 use super::connect::Topology;
 use super::error::{code, command_error};
-use super::indexes::{clashes, missing};
+use super::indexes::{Missing, clashes, missing};
 use crate::store::copying::COUNTERS;
 use crate::store::inspection::{Finding, clashing, indexes, room};
 use crate::store::{CollectionSpec, StoreError};
@@ -77,18 +77,19 @@ fn clock(server: DateTime, here: DateTime) -> Finding {
 
 async fn declared_indexes(inner: &Inner, collections: &[CollectionSpec]) -> Result<Finding, StoreError> {
     let names = inner.database.list_collection_names().await.map_err(|error| command_error(&error))?;
-    let (mut absent, mut impossible) = (Vec::new(), Vec::new());
+    let (mut absent, mut begun, mut impossible) = (Vec::new(), Vec::new(), Vec::new());
     for collection in collections.iter().filter(|collection| !collection.indexes.is_empty()) {
-        let exists = names.iter().any(|name| name == collection.name);
-        let missing = if exists { missing(inner, collection).await? } else { collection.indexes.iter().collect() };
-        for index in missing {
-            let name = format!("{}.{}", collection.name, index.name);
-            let clashes =
-                if exists && index.unique { clashes(inner, collection.name, index).await? } else { Vec::new() };
-            if clashes.is_empty() {
-                absent.push(name);
-            } else {
-                impossible.push(format!("{name}: {}", clashes.join("; ")));
+        if !names.iter().any(|name| name == collection.name) {
+            absent.extend(collection.indexes.iter().map(|index| format!("{}.{}", collection.name, index.name)));
+            continue;
+        }
+        for Missing { spec, is_begun } in missing(inner, collection).await? {
+            let name = format!("{}.{}", collection.name, spec.name);
+            let clashes = if spec.unique { clashes(inner, collection.name, spec).await? } else { Vec::new() };
+            match clashes.as_slice() {
+                [] if is_begun => begun.push((name, spec.unique)),
+                [] => absent.push(name),
+                clashes => impossible.push(format!("{name}: {}", clashes.join("; "))),
             }
         }
     }
@@ -97,7 +98,21 @@ async fn declared_indexes(inner: &Inner, collections: &[CollectionSpec]) -> Resu
     }
     // DATAGERRY has collections of the same names, but not this one.
     let is_new = !names.iter().any(|name| name == COUNTERS);
+    if absent.is_empty() && !begun.is_empty() && !is_new {
+        return Ok(unfinished(&begun));
+    }
     Ok(indexes(collections.iter().map(|collection| collection.indexes.len()).sum(), &absent, is_new))
+}
+
+/// The finding about indexes that the server is building, each with whether it is unique.
+fn unfinished(begun: &[(String, bool)]) -> Finding {
+    let names = begun.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let text = format!("the server is building {names}; wait until it has");
+    if begun.iter().any(|(_, is_unique)| *is_unique) {
+        Finding::wrong("indexes", format!("{text}: until then the service takes no documents that they would check"))
+    } else {
+        Finding::note("indexes", format!("{text}: until then what needs them is slow"))
+    }
 }
 
 /// Routers do not tell, and users without the right get no answer.

@@ -9,8 +9,9 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
-use super::indexes::{self, missing};
+use super::indexes::{self, Missing, missing};
 use super::{Inner, error::unavailable};
 use crate::store::{Change, CollectionSpec, StoreError, Unit};
 
@@ -76,41 +77,45 @@ impl Keeper {
 
 /// Looks and mends until the store is dropped.
 pub(super) async fn run(inner: Weak<Inner>, keeper: Arc<Keeper>) {
+    // What is being made: a build may take long, and other collections are looked at meanwhile.
+    let mut making: BTreeMap<&'static str, JoinHandle<()>> = BTreeMap::new();
     loop {
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = keeper.alarm.notified() => {}
         }
         let Some(inner) = inner.upgrade() else { return };
+        making.retain(|_, made| !made.is_finished());
         let declared = keeper.declared.read().unwrap_or_else(PoisonError::into_inner).clone();
-        for collection in &declared {
-            // While the server is away, what was known last counts.
-            let missing = missing(&inner, collection).await;
-            // Asked afterwards: it may have been let go meanwhile.
-            if let (Ok(missing), true) = (missing, keeper.keeps(collection.name)) {
-                look_after(&inner, &keeper, collection, &missing).await;
+        for collection in declared {
+            if making.contains_key(collection.name) {
+                continue;
             }
+            // While the server is away, what was known last counts.
+            let missing = missing(&inner, &collection).await;
+            // Asked afterwards: it may have been let go meanwhile.
+            let (Ok(missing), true) = (missing, keeper.keeps(collection.name)) else { continue };
+            let (name, lacking) = (collection.name, missing.into_iter().filter(Missing::is_to_be_made));
+            let lacking: Vec<_> = lacking.map(|missing| missing.spec).collect();
+            if lacking.is_empty() {
+                if keeper.set(name, None) {
+                    log::info!("the indexes of {name} are there again");
+                }
+                continue;
+            }
+            let names = lacking.iter().map(|index| index.name).collect::<Vec<_>>().join(", ");
+            let is_grave = lacking.iter().any(|index| index.unique);
+            if is_grave && keeper.set(name, Some(format!("{name} lacks the unique index {names}"))) {
+                log::error!("{name}: another tool dropped the index {names}; it is made again");
+            }
+            let (inner, keeper) = (Arc::clone(&inner), Arc::clone(&keeper));
+            making
+                .insert(name, tokio::spawn(async move { mend(&inner, &keeper, &collection, &names, is_grave).await }));
         }
     }
 }
 
-async fn look_after(
-    inner: &Inner,
-    keeper: &Keeper,
-    collection: &CollectionSpec,
-    missing: &[&'static crate::store::IndexSpec],
-) {
-    if missing.is_empty() {
-        if keeper.set(collection.name, None) {
-            log::info!("the indexes of {} are there again", collection.name);
-        }
-        return;
-    }
-    let names = missing.iter().map(|index| index.name).collect::<Vec<_>>().join(", ");
-    let is_grave = missing.iter().any(|index| index.unique);
-    if is_grave && keeper.set(collection.name, Some(format!("{} lacks the unique index {names}", collection.name))) {
-        log::error!("{}: another tool dropped the index {names}; it is made again", collection.name);
-    }
+async fn mend(inner: &Inner, keeper: &Keeper, collection: &CollectionSpec, names: &str, is_grave: bool) {
     let made = indexes::prepare(inner, std::slice::from_ref(collection)).await;
     // Whoever has documents of the collection in a cache reads them again.
     inner.revisions.bump(collection.name);

@@ -27,6 +27,7 @@ mod guarded;
 mod indexes;
 mod inspect;
 mod keeper;
+mod listing;
 mod marks;
 mod moment;
 mod presence;

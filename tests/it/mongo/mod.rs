@@ -19,6 +19,7 @@ macro_rules! on_both {
 }
 
 mod away;
+mod building;
 mod deployment;
 mod dumps;
 mod races;

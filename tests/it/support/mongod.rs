@@ -71,6 +71,17 @@ impl Mongod {
         server
     }
 
+    /// The same for a server whose failpoints can be set: places in the server at which it can be held.
+    pub(crate) async fn start_with_failpoints(program: &Path, deployment: Deployment) -> Self {
+        let directory = TempDir::new().expect("a temporary directory").keep();
+        let port = free_port();
+        let mut guard = command(program, deployment, &directory, port);
+        guard.args(["--setParameter", "enableTestCommands=1"]);
+        let server = Self { port, guard: begin(guard, &directory).expect("mongod starts"), deployment };
+        server.wait_until_ready().await;
+        server
+    }
+
     /// Starts a server that is to be in a replica set which nobody has initiated.
     pub(crate) async fn start_uninitiated(program: &Path) -> Self {
         let directory = TempDir::new().expect("a temporary directory").keep();
@@ -298,7 +309,16 @@ fn wheel_in(folder: &Path) -> Option<String> {
 }
 
 fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) -> io::Result<Child> {
+    begin(command(program, deployment, directory, port), directory)
+}
+
+/// Runs the guard; what the server says goes to a file in its directory.
+fn begin(mut guard: Command, directory: &Path) -> io::Result<Child> {
     let log = File::create(directory.join("mongod.log"))?;
+    guard.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn()
+}
+
+fn command(program: &Path, deployment: Deployment, directory: &Path, port: u16) -> Command {
     let mut guard = Command::new("sh");
     guard.args(["-c", GUARD, "mongod-guard"]).arg(directory).arg(program);
     guard.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
@@ -320,7 +340,7 @@ fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) ->
         // Of several servers, those that copy turn to a new primary soon.
         guard.args(["--setParameter", "oplogNetworkTimeoutBufferSeconds=1"]);
     }
-    guard.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn()
+    guard
 }
 
 /// A port that nobody listened on a moment ago.
