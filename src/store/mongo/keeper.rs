@@ -65,6 +65,16 @@ impl Keeper {
         lack.map_or(Ok(()), |reason| Err(unavailable(reason.clone())))
     }
 
+    /// Notes a lack, unless it is known and why it lasts.
+    fn note(&self, collection: &'static str, lack: String) -> bool {
+        let mut lacking = self.lacking.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = lacking.get(collection).is_none_or(|known| !known.starts_with(&lack));
+        if is_new {
+            lacking.insert(collection, lack);
+        }
+        is_new
+    }
+
     fn set(&self, collection: &'static str, lack: Option<String>) -> bool {
         let mut lacking = self.lacking.write().unwrap_or_else(PoisonError::into_inner);
         let before = match &lack {
@@ -105,7 +115,7 @@ pub(super) async fn run(inner: Weak<Inner>, keeper: Arc<Keeper>) {
             }
             let names = lacking.iter().map(|index| index.name).collect::<Vec<_>>().join(", ");
             let is_grave = lacking.iter().any(|index| index.unique);
-            if is_grave && keeper.set(name, Some(format!("{name} lacks the unique index {names}"))) {
+            if is_grave && keeper.note(name, format!("{name} lacks the unique index {names}")) {
                 log::error!("{name}: another tool dropped the index {names}; it is made again");
             }
             let (inner, keeper) = (Arc::clone(&inner), Arc::clone(&keeper));
