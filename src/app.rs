@@ -95,7 +95,7 @@ pub enum StartError {
     #[error("auth.argon2: {0}")]
     Passwords(#[from] PasswordError),
     /// The store cannot be opened.
-    #[error("the store {uri} cannot be opened: {}", .source.in_full())]
+    #[error("the store {uri} cannot be opened: {source}")]
     Store {
         /// `store.uri`, without a password.
         uri: String,
@@ -130,6 +130,16 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// The error with the store in which it happened.
+    fn at(self, settings: &StoreSettings) -> Self {
+        match self {
+            Self::Migrations(MigrationError::Store(source)) | Self::Accounts(AccountError::Store(source)) => {
+                Self::Store { uri: without_password(settings), source }
+            }
+            other => other,
+        }
+    }
+
     /// Whether the store is unavailable and may come back.
     fn may_pass(&self) -> bool {
         let store = match self {
@@ -363,7 +373,7 @@ impl Application {
                 match prune(&*services.store, limit, services.max_time).await {
                     Ok(0) => {}
                     Ok(removed) => log::info!("history.keep_days: {} removed", counted(removed, "log line")),
-                    Err(error) => log::warn!("old changes were not all removed: {}", error.in_full()),
+                    Err(error) => log::warn!("old changes were not all removed: {}", error),
                 }
                 tokio::time::sleep(DAY).await;
             }
@@ -566,7 +576,7 @@ pub async fn build_services(
     if is_compatible(settings) {
         adopt(settings, &*store).await?;
     }
-    let first_admin = first_admin(settings, &*store, &*clock).await?;
+    let first_admin = first_admin(settings, &*store, &*clock).await.map_err(|error| error.at(&settings.store))?;
     Ok((services_on(settings, store, clock).await?, first_admin))
 }
 
@@ -644,7 +654,8 @@ pub async fn services_on(
         clock: Arc::clone(&clock),
         max_time,
     };
-    let accounts = Arc::new(Accounts::open(parts, &settings.auth).await?);
+    let accounts = Accounts::open(parts, &settings.auth).await;
+    let accounts = Arc::new(accounts.map_err(|error| StartError::from(error).at(&settings.store))?);
     let issuer = issuer(settings, Arc::clone(&clock))?;
     let identities = issuer.map(|issuer| Arc::new(Identities::new(issuer, Arc::clone(&store), max_time)));
     let types = type_catalog::TypeCatalog::default();
@@ -693,11 +704,13 @@ fn issuer(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Option<Arc<Issue
 /// # Errors
 /// As [`Application::build`].
 pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
-    migrations::require_known(store, migrations::ALL, settings.query.max_time()).await?;
+    let known = migrations::require_known(store, migrations::ALL, settings.query.max_time()).await;
+    known.map_err(|error| StartError::from(error).at(&settings.store))?;
     let uri = without_password(&settings.store);
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let now = bson::DateTime::from_chrono(clock.now());
-    migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?;
+    let migrated = migrations::run(store, migrations::ALL, now, settings.query.max_time()).await;
+    migrated.map_err(|error| StartError::from(error).at(&settings.store))?;
     let uri = without_password(&settings.store);
     let begun = async {
         if let Some(warning) = kept::behind_entries(store, now, settings.query.max_time()).await? {
@@ -769,7 +782,8 @@ pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Copying>, Star
         StoreUri::Embedded(_) => open_store(&settings.store).await?,
         StoreUri::MongoDb(_) => open_aside(&settings.store).await?,
     };
-    migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;
+    let done = migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await;
+    done.map_err(|error| StartError::from(error).at(&settings.store))?;
     Ok(store)
 }
 
@@ -800,7 +814,8 @@ pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Copying>, St
 /// As [`open_aside`]; when the documents are not migrated to this version.
 pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = open_aside(&settings.store).await?;
-    migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;
+    let done = migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await;
+    done.map_err(|error| StartError::from(error).at(&settings.store))?;
     if matches!(settings.store.location()?, StoreUri::Embedded(_)) {
         let failed = |source| StartError::Store { uri: without_password(&settings.store), source };
         store.prepare(collections::ALL).await.map_err(failed)?;

@@ -100,7 +100,7 @@ async fn answer(connection: UnixStream, store: Arc<dyn FileStore>, owner: u32) {
     }
     let outcome = if question.trim_end() == BACKUP {
         log::info!("a backup is being made");
-        store.backup().await.map_err(|error| error.in_full())
+        store.backup().await.map_err(|error| error.to_string())
     } else {
         Err(format!("the service does not know {:?}; use the same version of both", question.trim_end()))
     };

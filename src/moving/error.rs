@@ -68,7 +68,7 @@ pub enum MovingError {
         collection: String,
     },
     /// Writing failed on the way.
-    #[error("importing {file} stopped: {}; what was written stays, the same command goes on from there", .source.in_full())]
+    #[error("importing {file} stopped: {source}; what was written stays, the same command goes on from there")]
     Stopped {
         /// The file of the package.
         file: &'static str,
@@ -76,7 +76,7 @@ pub enum MovingError {
         source: StoreError,
     },
     /// The store failed before anything was changed.
-    #[error("the store failed: {}", .0.in_full())]
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 

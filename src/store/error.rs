@@ -68,31 +68,30 @@ pub enum StoreError {
         what: String,
     },
     /// Any other error of the store's own machinery.
-    #[error("the store failed")]
+    #[error("the store failed: {}", in_full(&**cause))]
     Backend {
-        /// The store's own error, for the log.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
+        /// The store's own error, for the log and the command line.
+        cause: Box<dyn Error + Send + Sync>,
     },
 }
 
 impl StoreError {
-    /// The error with its causes, for the command line.
-    pub fn in_full(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            // Writing into a string cannot fail.
-            let _ = write!(text, ": {error}");
-            cause = error.source();
-        }
-        text
-    }
-
     /// Wraps an error of the store's own machinery.
-    pub fn backend(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Backend { source: source.into() }
+    pub fn backend(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Backend { cause: cause.into() }
     }
+}
+
+/// The error with its causes.
+fn in_full(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing into a string cannot fail.
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// A query that failed on a document, or exceeded its time there.

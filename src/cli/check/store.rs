@@ -40,7 +40,7 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
         Ok(Opened { store, file }) => {
             findings.push(Finding::good("store", format!("{} answers", app::without_password(&settings.store))));
             if let Err(error) = look_inside(&*store, settings, clock, &mut findings).await {
-                findings.push(Finding::wrong("store", error.in_full()));
+                findings.push(Finding::wrong("store", error.to_string()));
             }
             if let Some(file) = file {
                 // Closing reads and writes pages too.

@@ -10,6 +10,8 @@ use crate::store::StoreError;
 
 /// `DuplicateKey`.
 pub(super) const DUPLICATE_KEY: i32 = 11000;
+/// `Unauthorized`.
+pub(super) const UNAUTHORIZED: i32 = 13;
 /// `AuthenticationFailed`.
 const AUTHENTICATION_FAILED: i32 = 18;
 /// `NamespaceExists`.
@@ -58,10 +60,26 @@ pub(super) fn command_error(error: &Error) -> StoreError {
     if is_away(error) {
         return unavailable(brief(error));
     }
-    match refusal(error) {
-        Some((code, _)) if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
+    match (&*error.kind, refusal(error)) {
+        (ErrorKind::Authentication { .. }, _) | (_, Some((AUTHENTICATION_FAILED, _))) => refused_login(error),
+        (_, Some((UNAUTHORIZED, message))) => StoreError::backend(without_right(message)),
+        (_, Some((code, _))) if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
+        // The driver's own text has the bytes of the answer, too.
+        (_, Some((code, message))) => StoreError::backend(format!("MongoDB says: {message} (error {code})")),
         _ => StoreError::backend(Box::new(error.clone()) as Box<dyn StdError + Send + Sync>),
     }
+}
+
+/// What a user may not do, without the values of the command.
+fn without_right(message: &str) -> String {
+    let what = match message.split_once(" { ") {
+        Some((what, command)) => format!("{what} {}", command.split(':').next().unwrap_or_default()),
+        None => message.to_owned(),
+    };
+    format!(
+        "MongoDB says: {what} (error {UNAUTHORIZED}, Unauthorized); name a user in store.uri who has the role readWrite \
+         on the database"
+    )
 }
 
 /// The error for the log: only the number of a server's answer, because its text quotes stored values.
@@ -75,15 +93,19 @@ pub(super) fn brief(error: &Error) -> String {
 /// What kept the service from connecting.
 pub(super) fn connect_error(error: &Error) -> StoreError {
     match &*error.kind {
-        ErrorKind::Authentication { .. } => refused_login(),
-        ErrorKind::Command(refused) if refused.code == AUTHENTICATION_FAILED => refused_login(),
         ErrorKind::InvalidArgument { message, .. } => StoreError::backend(format!("store.uri: {message}")),
         _ => command_error(error),
     }
 }
 
-fn refused_login() -> StoreError {
-    StoreError::backend("the server refused the login: check user, password and authSource in store.uri")
+fn refused_login(error: &Error) -> StoreError {
+    let said = match &*error.kind {
+        ErrorKind::Authentication { message, .. } => message.trim_end_matches('.').to_owned(),
+        _ => format!("error {AUTHENTICATION_FAILED}, AuthenticationFailed"),
+    };
+    StoreError::backend(format!(
+        "the server refused the login ({said}): check user, password and authSource in store.uri"
+    ))
 }
 
 /// The driver's words without its machinery: what happened, and at which server.

@@ -6,7 +6,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::Inner;
 use super::connect::Topology;
-use super::error::{code, command_error};
+use super::error::{UNAUTHORIZED, code, command_error};
 use super::indexes::{Missing, clashes, missing};
 use crate::store::copying::COUNTERS;
 use crate::store::inspection::{Finding, clashing, indexes, room};
@@ -16,8 +16,6 @@ use crate::store::{CollectionSpec, StoreError};
 const NOTABLE_SKEW: Duration = Duration::from_secs(1);
 /// A new token key signs five seconds after it was created. By then all instances know it, if their clocks agree.
 const GREATEST_SKEW: Duration = Duration::from_secs(5);
-/// `Unauthorized`.
-const UNAUTHORIZED: i32 = 13;
 
 /// Looks at the deployment; `now` is the time here.
 pub(super) async fn inspect(

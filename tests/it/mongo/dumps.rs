@@ -86,7 +86,7 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
         store.commit(Unit::of(insert(OBJECTS, object(number, 1)))).await.expect("an object");
         match dump.documents(OBJECTS, &Sort::default()).await {
             Ok(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => break error.in_full(),
+            Err(error) => break error.to_string(),
         }
     };
     assert!(error.contains("setParameter: 1, minSnapshotHistoryWindowInSeconds"), "{error}");

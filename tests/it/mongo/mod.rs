@@ -24,6 +24,7 @@ mod deployment;
 mod dumps;
 mod races;
 mod reads;
+mod rights;
 mod units;
 
 use std::sync::Arc;

@@ -73,10 +73,15 @@ impl Mongod {
 
     /// The same for a server whose failpoints can be set: places in the server at which it can be held.
     pub(crate) async fn start_with_failpoints(program: &Path, deployment: Deployment) -> Self {
+        Self::start_with(program, deployment, &["--setParameter", "enableTestCommands=1"]).await
+    }
+
+    /// The same with these arguments.
+    pub(crate) async fn start_with(program: &Path, deployment: Deployment, arguments: &[&str]) -> Self {
         let directory = TempDir::new().expect("a temporary directory").keep();
         let port = free_port();
         let mut guard = command(program, deployment, &directory, port);
-        guard.args(["--setParameter", "enableTestCommands=1"]);
+        guard.args(arguments);
         let server = Self { port, guard: begin(guard, &directory).expect("mongod starts"), deployment };
         server.wait_until_ready().await;
         server

@@ -184,7 +184,7 @@ impl StorePaths {
         match error {
             StoreError::Corrupt { what } => self.damaged(&what),
             StoreError::NoRoom { .. } => self.io_error(io::ErrorKind::StorageFull.into()),
-            StoreError::Backend { source } => match source.downcast::<io::Error>() {
+            StoreError::Backend { cause } => match cause.downcast::<io::Error>() {
                 Ok(source) => self.io_error(*source),
                 Err(source) => self.io_error(io::Error::other(source)),
             },

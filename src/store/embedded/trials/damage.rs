@@ -227,7 +227,7 @@ async fn write(store: &EmbeddedStore) -> &'static str {
     for unit in units {
         match store.commit(unit).await {
             Ok(_) => {}
-            Err(StoreError::Backend { source }) => panic!("{source}"),
+            Err(StoreError::Backend { cause }) => panic!("{cause}"),
             Err(_) => said = "some errors",
         }
     }

@@ -92,8 +92,8 @@ fn room_for_another(files: &StoreFiles) -> Result<(), StoreError> {
 
 fn timed_out(error: StoreError) -> StoreError {
     let is_late = match &error {
-        StoreError::Backend { source } => {
-            source.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        StoreError::Backend { cause } => {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
         }
         _ => false,
     };
