@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use config::ConfigError;
 use ipnet::IpNet;
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use self::sources::Layer;
@@ -476,8 +477,17 @@ impl StoreSettings {
             }
             return Ok(StoreUri::Embedded(PathBuf::from(directory)));
         }
-        if uri.starts_with("mongodb://") || uri.starts_with("mongodb+srv://") {
-            return Ok(StoreUri::MongoDb(uri.to_owned()));
+        if let Some(rest) = uri.strip_prefix("mongodb://").or_else(|| uri.strip_prefix("mongodb+srv://")) {
+            return match database_in(rest) {
+                Some(name) if wire::RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) => {
+                    let message = format!(
+                        "names the database {name}, which is MongoDB's own; name another one, for instance /inventory, \
+                         and where {name} was meant as the place of users, append ?authSource={name}"
+                    );
+                    Err(invalid("store.uri", &message))
+                }
+                _ => Ok(StoreUri::MongoDb(uri.to_owned())),
+            };
         }
         Err(invalid("store.uri", "must start with embedded:, mongodb:// or mongodb+srv://"))
     }
@@ -542,6 +552,13 @@ impl QuerySettings {
 fn variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("INVENTORY")).collect()
+}
+
+/// The database in the path of a MongoDB URI without its scheme.
+fn database_in(rest: &str) -> Option<String> {
+    let servers_and_path = rest.split('?').next()?.rsplit('@').next()?;
+    let (_, path) = servers_and_path.split_once('/')?;
+    Some(percent_decode_str(path).decode_utf8_lossy().into_owned())
 }
 
 /// The networks in a list with commas; an address is a network of one.

@@ -17,7 +17,7 @@ pub struct WireSettings {
 }
 
 /// Names that tools use for databases of the server's own.
-const RESERVED: [&str; 3] = ["admin", "config", "local"];
+pub(super) const RESERVED: [&str; 3] = ["admin", "config", "local"];
 
 /// The longest name of a database in MongoDB.
 const LONGEST: usize = 63;

@@ -317,6 +317,28 @@ fn the_table_of_settings_in_the_documents_is_the_present_one() {
 }
 
 #[test]
+fn a_database_of_mongodb_itself_is_no_place_for_the_store() {
+    for (uri, name) in [
+        ("mongodb://127.0.0.1/admin", "admin"),
+        ("mongodb://app:h%2Fush@one:27017,two:27018/local?replicaSet=rs0", "local"),
+        ("mongodb+srv://db.example.org/config", "config"),
+        ("mongodb://127.0.0.1/%61dmin", "admin"),
+        ("mongodb://127.0.0.1/Admin", "Admin"),
+    ] {
+        let told = refused(&[("INVENTORY__STORE__URI", uri)], &[]);
+        let expected = format!(
+            "the variable INVENTORY__STORE__URI: store.uri: names the database {name}, which is MongoDB's own; name \
+             another one, for instance /inventory, and where {name} was meant as the place of users, append \
+             ?authSource={name}"
+        );
+        assert_eq!(told, expected, "{uri}");
+    }
+    for uri in ["mongodb://127.0.0.1/?authSource=admin", "mongodb://admin:local@config/inventory", "mongodb://admin"] {
+        assert!(Settings::defaults(&[("store.uri", uri)]).is_ok(), "{uri}");
+    }
+}
+
+#[test]
 fn networks_of_webhooks_are_networks_and_their_time_is_bounded() {
     let wrong = "webhooks.allowed_networks: 10.0.0.0/99 is neither an IP address nor a network such as 10.0.0.0/8";
     assert_eq!(refused(&[], &[("webhooks.allowed_networks", "10.0.0.1, 10.0.0.0/99")]), wrong);
