@@ -230,7 +230,7 @@ impl MongoStore {
                 };
                 let reads = chunk(reading);
                 let step = tokio::spawn(async move {
-                    let chunk = store.run(bound, async move |_| Ok(reads.await)).await;
+                    let chunk = store.inner.presence.read(bound, async move { Ok(reads.await) }).await;
                     drop(turn);
                     (store, chunk)
                 });

@@ -17,6 +17,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::totals::Epoch;
 
+/// A server that did not answer the driver's monitor for this long may be silent. It is asked every second.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// What is known of the server that takes writes.
 #[derive(Debug, Clone)]
 pub(super) struct Presence {
@@ -34,6 +37,8 @@ struct PresenceState {
     primary: Option<ServerAddress>,
     /// Moves when another one takes its place.
     term: Term,
+    /// When the server last answered the driver's monitor.
+    heard: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +65,7 @@ pub(super) enum Trouble {
 impl Presence {
     /// A deployment of which nothing is known yet, to be used from the present runtime.
     pub(super) fn new(patience: Duration) -> Self {
-        let state = PresenceState { standing: Met::Unmet, primary: None, term: Term::default() };
+        let state = PresenceState { standing: Met::Unmet, primary: None, term: Term::default(), heard: None };
         Self { state: Arc::new(watch::Sender::new(state)), patience, runtime: Handle::current() }
     }
 
@@ -72,8 +77,8 @@ impl Presence {
     /// The handler of the driver's events. Knowledge about a server does not hold for its successor.
     pub(super) fn listener(&self, epoch: &Epoch) -> EventHandler<SdamEvent> {
         let (presence, epoch) = (self.clone(), epoch.clone());
-        EventHandler::callback(move |event| {
-            if let SdamEvent::TopologyDescriptionChanged(event) = event {
+        EventHandler::callback(move |event| match event {
+            SdamEvent::TopologyDescriptionChanged(event) => {
                 let now = &event.new_description;
                 if now.topology_type() == TopologyType::Unknown && now.servers().is_empty() {
                     // The client itself closes: no operation waits for a server any more.
@@ -83,7 +88,26 @@ impl Presence {
                     epoch.advance();
                 }
             }
+            SdamEvent::ServerHeartbeatSucceeded(event) => presence.hear(&event.server_address),
+            _ => {}
         })
+    }
+
+    /// Notes a sign of life of a server.
+    pub(super) fn hear(&self, server: &ServerAddress) {
+        self.state.send_if_modified(|state| {
+            if state.primary.as_ref().is_none_or(|primary| primary == server) {
+                state.heard = Some(Instant::now());
+            }
+            // Nobody waits for this.
+            false
+        });
+    }
+
+    /// Whether the server that takes writes gave a sign of life just now.
+    pub(super) fn answers(&self) -> bool {
+        let state = self.state.borrow();
+        matches!(state.standing, Met::There) && state.heard.is_some_and(|heard| heard.elapsed() < SILENCE)
     }
 
     /// Notes the present servers; true when a primary has a successor.

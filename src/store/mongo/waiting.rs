@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::carried::Carried;
@@ -36,6 +37,11 @@ fn away() -> StoreError {
 }
 
 impl Presence {
+    /// What is said of a query that was waited for in vain: it takes too long where the server answers others.
+    fn ran_out(&self, bound: Duration) -> StoreError {
+        if self.answers() { StoreError::Timeout } else { exceeded(bound) }
+    }
+
     /// Runs an operation to its end, and waits for it within a bound and only while the deployment is there.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -45,11 +51,29 @@ impl Presence {
         self.run_until(sleep(bound), bound, operation).await
     }
 
+    /// The same for a part of a query that cannot be repeated.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        bound: Duration,
+        part: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.run_to(sleep(bound).map(|()| self.ran_out(bound)), part).await
+    }
+
     /// The same. `end` completes when the wait should end: nothing happened for `bound`.
     pub(super) async fn run_until<T: Send + 'static>(
         &self,
         end: impl Future<Output = ()>,
         bound: Duration,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.run_to(end.map(|()| exceeded(bound)), operation).await
+    }
+
+    /// The same. `end` completes with what is said when the wait should end.
+    async fn run_to<T: Send + 'static>(
+        &self,
+        end: impl Future<Output = StoreError>,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         if self.is_lost() {
@@ -59,7 +83,7 @@ impl Presence {
         tokio::select! {
             biased;
             outcome = work => outcome,
-            () = end => Err(exceeded(bound)),
+            error = end => Err(error),
             // Without a term there is no signal of a new primary.
             _ = self.trouble(None) => Err(away()),
         }
@@ -91,7 +115,7 @@ impl Presence {
     async fn watch<T: Send + 'static>(&self, term: Term, bound: Bound, work: &mut Carried<T>) -> Watched<T> {
         tokio::select! {
             biased;
-            outcome = timeout_at(bound.until, work) => Watched::Ended(outcome.unwrap_or_else(|_| Err(exceeded(bound.time)))),
+            outcome = timeout_at(bound.until, work) => Watched::Ended(outcome.unwrap_or_else(|_| Err(self.ran_out(bound.time)))),
             trouble = self.trouble(Some(term)) => match trouble {
                 Trouble::Lost => Watched::Ended(Err(away())),
                 Trouble::Succession => Watched::Succession,
@@ -124,7 +148,6 @@ mod tests {
     use std::future::{pending, ready};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use futures::FutureExt;
     use mongodb::options::ServerAddress;
 
     use super::*;
@@ -214,6 +237,25 @@ mod tests {
         assert!(matches!(asked, Err(StoreError::Unavailable { .. })));
         let run = presence.run(LONG, pending::<Result<(), _>>()).await;
         assert!(matches!(run, Err(StoreError::Unavailable { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_query_that_is_waited_for_in_vain_took_too_long_where_the_server_answers_others() {
+        let presence = presence();
+        for (is_heard, is_too_long) in [(false, false), (true, true)] {
+            if is_heard {
+                presence.hear(&server("one").expect("a server"));
+            }
+            let asked = presence.ask(Duration::ZERO, pending::<Result<(), _>>).await;
+            let read = presence.read(Duration::ZERO, pending::<Result<(), _>>()).await;
+            for outcome in [asked, read] {
+                assert_eq!(matches!(outcome, Err(StoreError::Timeout)), is_too_long, "{outcome:?}");
+                assert_eq!(matches!(outcome, Err(StoreError::Unavailable { .. })), !is_too_long, "{outcome:?}");
+            }
+        }
+        presence.note(false, None);
+        let asked = presence.ask(Duration::ZERO, pending::<Result<(), _>>).await;
+        assert!(matches!(asked, Err(StoreError::Unavailable { .. })), "{asked:?}");
     }
 
     #[tokio::test]
