@@ -11,7 +11,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum MovingError {
     /// A file or directory cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), making_room(source))]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -78,6 +78,16 @@ pub enum MovingError {
     /// The store failed before anything was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The remedy for a file that does not fit.
+fn making_room(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "; make room there, or name a place on another disk"
+        }
+        _ => "",
+    }
 }
 
 /// The remedy for unclean lines.

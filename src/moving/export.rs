@@ -168,7 +168,7 @@ async fn write_part(
 ) -> Result<FileEntry, MovingError> {
     let path = directory.join(part.file());
     let mut sink = Some(Sink::create(&path, part).map_err(MovingError::at(&path))?);
-    let mut writing: Option<JoinHandle<(Sink, Result<(), StoreError>)>> = None;
+    let mut writing: Option<JoinHandle<(Sink, Result<(), MovingError>)>> = None;
     let mut chunks = dump.documents(part.collection(), &part.order()).await?;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk?;
@@ -189,20 +189,21 @@ async fn write_part(
 /// The file, when nobody writes to it any more.
 async fn come_back(
     sink: &mut Option<Sink>,
-    writing: Option<JoinHandle<(Sink, Result<(), StoreError>)>>,
-) -> Result<Sink, StoreError> {
+    writing: Option<JoinHandle<(Sink, Result<(), MovingError>)>>,
+) -> Result<Sink, MovingError> {
     match (sink.take(), writing) {
         (Some(sink), _) => Ok(sink),
         (None, Some(writing)) => {
             let (sink, written) = writing.await.map_err(StoreError::backend)?;
             written.map(|()| sink)
         }
-        (None, None) => Err(StoreError::backend("the file is gone")),
+        (None, None) => Err(StoreError::backend("the file is gone").into()),
     }
 }
 
 /// A file that counts and hashes what is written.
 struct Sink {
+    path: PathBuf,
     file: BufWriter<File>,
     part: PackagePart,
     hasher: Sha256,
@@ -214,10 +215,10 @@ struct Sink {
 impl Sink {
     fn create(path: &Path, part: PackagePart) -> io::Result<Self> {
         let file = BufWriter::with_capacity(1 << 16, create(path)?);
-        Ok(Self { file, part, hasher: Sha256::new(), documents: 0, bytes: 0, line: Vec::new() })
+        Ok(Self { path: path.to_owned(), file, part, hasher: Sha256::new(), documents: 0, bytes: 0, line: Vec::new() })
     }
 
-    fn write(&mut self, documents: &Documents) -> Result<(), StoreError> {
+    fn write(&mut self, documents: &Documents) -> Result<(), MovingError> {
         for document in documents.iter() {
             self.line.clear();
             let cleaned = if self.part == PackagePart::Users { without_password(document) } else { None };
@@ -225,7 +226,7 @@ impl Sink {
                 .map_err(|error| StoreError::Corrupt { what: format!("{}: {error}", self.part.collection()) })?;
             self.line.push(b'\n');
             self.hasher.update(&self.line);
-            self.file.write_all(&self.line).map_err(StoreError::backend)?;
+            self.file.write_all(&self.line).map_err(MovingError::at(&self.path))?;
             self.documents += 1;
             self.bytes += self.line.len() as u64;
         }

@@ -59,6 +59,25 @@ async fn a_sound_store_is_said_to_be_sound() {
     }
 }
 
+#[test]
+fn an_export_that_does_not_fit_names_the_file_and_the_remedy() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let program = env!("CARGO_BIN_EXE_inventory-service");
+    let demo = Command::new(program).args(["demo", "--objects", "500"]).current_dir(directory.path()).output();
+    assert!(demo.expect("the binary starts").status.success(), "the demo is not loaded");
+    // A file may have 64 KiB, as on a disk that fills.
+    let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" export out";
+    let output = Command::new("sh").args(["-c", script, program]).current_dir(directory.path()).output();
+    let said = complaint(&output.expect("a shell starts"));
+    let said = said.lines().last().expect("it complains");
+    assert_eq!(
+        said,
+        "inventory-service: out.partial/objects.ndjson: File too large (os error 27); make room there, or name a place on \
+         another disk"
+    );
+    assert!(!directory.path().join("out.partial").exists(), "what is incomplete is removed");
+}
+
 #[tokio::test]
 async fn an_index_that_lacks_a_key_is_found_and_repaired() {
     let directory = TempDir::new().expect("a temporary directory");
