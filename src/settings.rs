@@ -6,6 +6,7 @@
 
 mod edge;
 mod history;
+mod most;
 pub mod reference;
 mod sources;
 mod webhooks;
@@ -418,6 +419,8 @@ impl Settings {
         positive("server.request_timeout_s", self.server.request_timeout_s)?;
         positive("store.max_connections", u64::from(self.store.max_connections))?;
         positive("store.connect_timeout_ms", self.store.connect_timeout_ms)?;
+        positive("store.write_timeout_ms", self.store.write_timeout_ms)?;
+        most::validate(self)?;
         let base_url = &self.api.base_url;
         if !(base_url.is_empty() || base_url.starts_with("http://") || base_url.starts_with("https://")) {
             return Err(invalid("api.base_url", "must start with http:// or https://, or be empty"));

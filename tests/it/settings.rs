@@ -339,6 +339,29 @@ fn a_database_of_mongodb_itself_is_no_place_for_the_store() {
 }
 
 #[test]
+fn values_that_no_machine_can_use_are_refused() {
+    for (key, value, expected) in [
+        ("server.json_mib", "16777216", "must be at most 65536 MiB, that is 64 GiB"),
+        ("server.json_mib", "99999999999", "must be at most 65536 MiB, that is 64 GiB"),
+        ("store.cache_mib", "67108864", "must be at most 4194304 MiB, that is 4 TiB"),
+        ("admission.memory_mib", "201326592", "must be at most 4194304 MiB, that is 4 TiB"),
+        ("server.workers", "513", "must be at most 512 threads"),
+        ("server.request_timeout_s", "9223372036854775807", "must be at most 31536000 seconds, a year"),
+        ("store.start_wait_s", "9223372036854775807", "must be at most 31536000 seconds, a year"),
+        ("api.transfer_timeout_s", "9223372036854775807", "must be at most 31536000 seconds, a year"),
+        ("query.max_time_ms", "2147483648", "must be at most 86400000 milliseconds, a day"),
+        ("store.write_timeout_ms", "2147483648", "must be at most 86400000 milliseconds, a day"),
+        ("store.write_timeout_ms", "0", "must be at least 1"),
+        ("store.connect_timeout_ms", "9223372036854775807", "must be at most 86400000 milliseconds, a day"),
+        ("admission.wait_ms", "9223372036854775807", "must be at most 86400000 milliseconds, a day"),
+        ("store.max_connections", "4294967295", "must be at most 100000 connections"),
+        ("store.min_connections", "101", "must be at most store.max_connections, which is 100"),
+    ] {
+        assert_eq!(refused(&[], &[(key, value)]), format!("{key}: {expected}"));
+    }
+}
+
+#[test]
 fn networks_of_webhooks_are_networks_and_their_time_is_bounded() {
     let wrong = "webhooks.allowed_networks: 10.0.0.0/99 is neither an IP address nor a network such as 10.0.0.0/8";
     assert_eq!(refused(&[], &[("webhooks.allowed_networks", "10.0.0.1, 10.0.0.0/99")]), wrong);
