@@ -59,6 +59,17 @@ pub enum MovingError {
     /// A newer version used the source.
     #[error("the source was migrated by a newer version of this service (migration {0}); use that version")]
     Newer(i64),
+    /// Another tool stored documents in the source that no store of the service takes.
+    #[error(
+        "two documents of {collection} in the source have the same {key}; inventory-service check names them there: change \
+         or delete one of each, then repeat the command"
+    )]
+    Clash {
+        /// The collection.
+        collection: String,
+        /// The unique index that refused one of them.
+        key: String,
+    },
     /// The target is not what the source is.
     #[error(
         "{collection} is not the same in both stores, somebody else wrote to one of them; the target stays marked as incomplete, repeat the command"

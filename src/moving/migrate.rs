@@ -219,7 +219,10 @@ async fn copy_collection(
             Ok::<(), StoreError>(())
         };
         let (stored, read) = tokio::join!(store, read);
-        let stored = stored?;
+        let stored = stored.map_err(|error| match error {
+            StoreError::Duplicate { collection, key } => MovingError::Clash { collection, key },
+            error => error.into(),
+        })?;
         read?;
         written += stored;
         if stored > 0 {

@@ -8,8 +8,11 @@ use bson::{Document, doc};
 use futures::StreamExt;
 use inventory_service::app::open_aside;
 use inventory_service::domain::document::integer;
+use inventory_service::moving::migrate::migrate;
+use inventory_service::progress::Silent;
 use inventory_service::query::Sort;
 use inventory_service::store::collections::{OBJECTS, TYPES};
+use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::mongo::MongoStore;
 use inventory_service::store::{Copying, Dump, Store, StoreError, Unit};
 
@@ -96,6 +99,22 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
 async fn a_standalone_server_says_that_it_has_no_moments() {
     let Some((store, ..)) = store_on(Deployment::Standalone).await else { return };
     assert!(!store.dump().await.expect("a dump").is_of_one_moment());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_of_the_same_key_keep_a_store_from_being_migrated_and_are_told() {
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
+    let uri = server.fresh_uri();
+    let types = database(server, &uri).await.collection::<Document>(TYPES);
+    let pair = [doc! { "_id": 1, "public_id": 1, "name": "a" }, doc! { "_id": 2, "public_id": 2, "name": "a" }];
+    types.insert_many(pair).await.expect("stored by another tool");
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let target = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+    let refused = migrate(&*connect(&uri).await, &target, "there", false, &Silent).await;
+    let refused = refused.expect_err("they clash").to_string();
+    let expected =
+        "two documents of framework.types in the source have the same name; inventory-service check names them";
+    assert!(refused.starts_with(expected), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
