@@ -139,8 +139,8 @@ fn a_port_that_is_taken_and_an_address_of_another_machine_are_told() {
 #[test]
 fn settings_that_take_more_memory_than_there_is_are_wrong() {
     let directory = TempDir::new().expect("a temporary directory");
-    let output = check(directory.path(), &["--set", "store.cache_mib=100000000"], &[]);
-    assert_only_wrong(&output, "memory", "lower store.cache_mib (100000000)");
+    let output = check(directory.path(), &["--set", "store.cache_mib=4194304"], &[]);
+    assert_only_wrong(&output, "memory", "lower store.cache_mib (4194304)");
 }
 
 #[test]
