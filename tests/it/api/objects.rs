@@ -252,7 +252,7 @@ on_each_store! {
         let guest = app.create_object(other, &json!({"on": host})).await;
         assert_eq!(app.patch(&format!("/types/{other}"), &json!({"active": false})).await.status, 202);
         let refused = app.delete(&format!("/objects/{host}?on_references=clear")).await.error(403, "type_inactive");
-        let told = format!("object {guest} refers to this, and its type other is inactive; its objects can only be read");
+        let told = format!("object {guest} refers to this, and its type {other} is inactive; its objects can only be read");
         assert_eq!(refused["message"], told);
     }
 

@@ -187,7 +187,7 @@ on_each_store! {
         let reverted = app.post(&format!("/types/{kind}/revert"), &json!({"to": then})).await;
         assert_eq!(reverted.status, 202, "{}", reverted.text);
         let result = &reverted.json()["result"];
-        assert_eq!((&result["label"], &result["acl"]["activated"]), (&json!("server"), &json!(true)), "{result}");
+        assert_eq!((&result["label"], &result["acl"]["activated"]), (&json!("Server"), &json!(true)), "{result}");
     }
 
     async fn a_deleted_type_and_category_come_back_under_their_ids(app) {
