@@ -373,7 +373,7 @@ impl Application {
                 match prune(&*services.store, limit, services.max_time).await {
                     Ok(0) => {}
                     Ok(removed) => log::info!("history.keep_days: {} removed", counted(removed, "log line")),
-                    Err(error) => log::warn!("old changes were not all removed: {}", error),
+                    Err(error) => log::warn!("old changes were not all removed: {error}"),
                 }
                 tokio::time::sleep(DAY).await;
             }

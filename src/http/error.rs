@@ -342,7 +342,7 @@ impl From<StoreError> for ApiError {
                 )
             }
             error => {
-                log::error!("{}", error);
+                log::error!("{error}");
                 Self::of(ErrorCode::Internal)
             }
         }

@@ -290,7 +290,7 @@ impl Feed {
                     let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
                 }
                 Err(error) => {
-                    log::warn!("changes cannot be followed: {}", error);
+                    log::warn!("changes cannot be followed: {error}");
                     tokio::time::sleep(PAUSE * 4).await;
                 }
             }

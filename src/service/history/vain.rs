@@ -64,7 +64,7 @@ impl Vain {
             tokio::time::sleep(GATHERED).await;
             vain.is_gathering.store(false, Ordering::Release);
             if let Err(error) = vain.write().await {
-                log::debug!("sequences that were taken in vain are not told: {}", error);
+                log::debug!("sequences that were taken in vain are not told: {error}");
             }
         });
     }

@@ -53,7 +53,7 @@ pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
     // One line for an outage, however long it takes.
     let mut failed = |error: Option<&StoreError>| {
         if let Some(error) = error.filter(|_| !is_out) {
-            log::warn!("webhooks wait for the store: {}", error);
+            log::warn!("webhooks wait for the store: {error}");
         } else if error.is_none() && is_out {
             log::info!("webhooks go on");
         }

@@ -39,7 +39,9 @@ pub(super) async fn list(inner: &Inner, collection: &str) -> Result<Vec<Listed>,
     // Only a replica set gives builds a number, by which a list tells them. Shards are replica sets.
     if inner.topology == Topology::Standalone {
         let ready = or_none(ready_names(inner, collection).await)?;
-        listed.iter_mut().for_each(|listed| listed.is_ready = listed.name().is_some_and(|name| ready.contains(name)));
+        for listed in &mut listed {
+            listed.is_ready = listed.name().is_some_and(|name| ready.contains(name));
+        }
     }
     Ok(listed)
 }
