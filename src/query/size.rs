@@ -7,11 +7,18 @@ pub(super) const STORED: f64 = 100.0;
 /// How many parts an element of a stored array is taken to have.
 const STORED_IN_STORED: f64 = 10.0;
 
+/// What a stored number is taken for.
+const STORED_NUMBER: f64 = 5_000.0;
+/// How large a number is taken for of which nothing is known: as long as MongoDB lets a `$range` be.
+pub(super) const LARGEST: f64 = 6_553_600.0;
+
 /// The size of a value, apart for each part of it that an expression can take out.
 #[derive(Debug, Clone)]
 pub(super) struct Size {
     /// The elements of an array, or the parts (members, characters) that are not told apart.
     pub(super) len: f64,
+    /// How large a number may be among the parts that are not told apart.
+    number: f64,
     inside: Inside,
 }
 
@@ -30,7 +37,22 @@ enum Inside {
 impl Size {
     /// So many parts that are not told apart.
     pub(super) fn parts(len: f64) -> Self {
-        Self { len, inside: Inside::Unknown }
+        Self { len, number: LARGEST, inside: Inside::Unknown }
+    }
+
+    /// How large it may be as a number.
+    pub(super) fn number(&self) -> f64 {
+        if matches!(self.inside, Inside::Unknown) { self.number } else { LARGEST }
+    }
+
+    /// The same, as a number that is not larger than this.
+    pub(super) fn up_to(self, number: f64) -> Self {
+        Self { number, ..self }
+    }
+
+    /// A part of those that are not told apart.
+    fn untold(&self) -> Self {
+        Self { number: self.number, ..Self::parts(self.len.max(1.0)) }
     }
 
     /// A number, a date, a truth.
@@ -40,17 +62,17 @@ impl Size {
 
     /// An array.
     pub(super) fn array(len: f64, element: Self) -> Self {
-        Self { len, inside: Inside::Elements(Box::new(element)) }
+        Self { len, number: LARGEST, inside: Inside::Elements(Box::new(element)) }
     }
 
     /// An object with these members and no others.
     pub(super) fn object(members: BTreeMap<String, Self>) -> Self {
-        Self { len: 0.0, inside: Inside::Members(members) }
+        Self { len: 0.0, number: LARGEST, inside: Inside::Members(members) }
     }
 
     /// A stored document.
     pub(super) fn document() -> Self {
-        Self { len: STORED, ..Self::object(BTreeMap::new()) }
+        Self { len: STORED, number: STORED_NUMBER, ..Self::object(BTreeMap::new()) }
     }
 
     /// All values in it.
@@ -90,9 +112,14 @@ impl Size {
         }
     }
 
-    /// How many steps it takes to go through it. What is stored counts as none: it is small beside what can be made.
-    pub(super) fn steps(&self) -> f64 {
-        if matches!(self.inside, Inside::Unknown) && self.len <= STORED { 0.0 } else { self.count() }
+    /// How many steps it takes to go through its own elements or members, or through all values in it. What is small counts as
+    /// none beside what can be made.
+    pub(super) fn steps(&self, is_whole: bool) -> f64 {
+        match &self.inside {
+            Inside::Unknown if self.len <= STORED => 0.0,
+            _ if is_whole => self.total(),
+            _ => self.count(),
+        }
     }
 
     /// Whether it is an array.
@@ -109,10 +136,10 @@ impl Size {
     /// Any element, or any member.
     pub(super) fn any(&self) -> Self {
         match &self.inside {
-            Inside::Unknown if self.len <= STORED => Self::parts(self.len.min(STORED_IN_STORED)),
+            Inside::Unknown if self.len <= STORED => Self { len: self.len.min(STORED_IN_STORED), ..self.clone() },
             Inside::Unknown => self.clone(),
             Inside::Elements(part) | Inside::Values(part) => part.as_ref().clone(),
-            Inside::Members(members) => members.values().fold(Self::parts(self.len.max(1.0)), Self::or),
+            Inside::Members(members) => members.values().fold(self.untold(), Self::or),
         }
     }
 
@@ -122,7 +149,7 @@ impl Size {
             Inside::Unknown => self.clone(),
             Inside::Elements(part) => Self::array(self.len, part.member(name)),
             Inside::Values(part) => part.as_ref().clone(),
-            Inside::Members(members) => members.get(name).cloned().unwrap_or_else(|| Self::parts(self.len.max(1.0))),
+            Inside::Members(members) => members.get(name).cloned().unwrap_or_else(|| self.untold()),
         }
     }
 
@@ -133,7 +160,7 @@ impl Size {
             Inside::Unknown => self.inside = Inside::Members([(name.to_owned(), value)].into()),
             Inside::Elements(part) | Inside::Values(part) => {
                 let any = part.as_ref().clone().or(&value);
-                self = Self { len: self.len + 1.0, inside: Inside::Values(Box::new(any)) };
+                self = Self { len: self.len + 1.0, inside: Inside::Values(Box::new(any)), ..Self::scalar() };
             }
         }
         self
@@ -143,7 +170,7 @@ impl Size {
     pub(super) fn with_any_names(self) -> Self {
         match self.inside {
             Inside::Unknown => self,
-            _ => Self { len: self.count(), inside: Inside::Values(Box::new(self.any())) },
+            _ => Self { len: self.count(), inside: Inside::Values(Box::new(self.any())), ..Self::scalar() },
         }
     }
 
@@ -151,6 +178,7 @@ impl Size {
     pub(super) fn or(self, other: &Self) -> Self {
         use Inside::{Elements, Members, Unknown, Values};
         let len = self.len.max(other.len);
+        let number = self.number.max(other.number);
         let inside = match (self.inside, &other.inside) {
             (Unknown, Unknown) => Unknown,
             (Elements(one), Elements(two)) => Elements(Box::new(one.or(two))),
@@ -167,14 +195,15 @@ impl Size {
             (Elements(part), Unknown) => Elements(Box::new(part.or(&other.any()))),
             (inside, _) => {
                 // An array is a value like others here, so that no path into the object leads past it.
-                let one = Self { len: self.len, inside };
+                let one = Self { len: self.len, number, inside };
                 return Self {
                     len: one.count().max(other.count()),
+                    number,
                     inside: Values(Box::new(one.part().or(&other.part()))),
                 };
             }
         };
-        Self { len, inside }
+        Self { len, number, inside }
     }
 
     /// What a path may lead to if it is not known whether this is an array.
@@ -195,9 +224,10 @@ impl Size {
                 let both = members.iter().fold(self, |both, (name, value)| both.with(name, value.clone()));
                 if matches!(both.inside, Inside::Members(_)) { Self { len, ..both } } else { both }
             }
-            Inside::Unknown => Self { len: self.len + other.len, ..self },
+            Inside::Unknown => Self { len: self.len + other.len, number: self.number.max(other.number), ..self },
             Inside::Elements(part) | Inside::Values(part) => {
-                Self { len: self.count() + other.len, inside: Inside::Values(Box::new(self.any().or(part))) }
+                let any = Inside::Values(Box::new(self.any().or(part)));
+                Self { len: self.count() + other.len, number: LARGEST, inside: any }
             }
         }
     }

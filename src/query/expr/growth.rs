@@ -12,14 +12,10 @@ use super::call::{Operator, Shape};
 use super::{accumulate, arithmetic, boolean, convert, date, operators, rounding, trigonometry};
 use crate::query::budget::MAX_DEPTH;
 use crate::query::error::{Location, QueryError};
-use crate::query::size::{STORED, Size};
+use crate::query::size::{LARGEST, Size};
 
 /// How many values an expression may make for a document, and how many steps it may take.
 const MOST: f64 = 1e8;
-/// How long a `$range` may be: MongoDB refuses a longer one.
-const LONGEST_RANGE: f64 = 6_553_600.0;
-/// What a number is taken for that comes from a document.
-const NUMBER: f64 = 5_000.0;
 /// Up to this many steps, a `$reduce` over a constant array is run as it is.
 const FEW: f64 = 30.0;
 /// How many parts of values an estimate may look at.
@@ -65,6 +61,28 @@ const SCALARS: [&str; 19] = [
     "$tsIncrement",
     "$rand",
     "$toHashedIndexKey",
+];
+/// Operators that look at their operand alone, or at its own elements, not at what these hold.
+const SHALLOW: [&str; 19] = [
+    "$size",
+    "$isArray",
+    "$type",
+    "$isNumber",
+    "$ifNull",
+    "$cond",
+    "$first",
+    "$last",
+    "$firstN",
+    "$lastN",
+    "$arrayElemAt",
+    "$slice",
+    "$concatArrays",
+    "$reverseArray",
+    "$mergeObjects",
+    "$objectToArray",
+    "$arrayToObject",
+    "$zip",
+    "$getField",
 ];
 /// What these families have that may give an operand, or a part of it.
 const NO_SCALARS: [&str; 4] = ["$toString", "$convert", "$dateToString", "$dateFromString"];
@@ -171,6 +189,9 @@ impl Run<'_> {
             ("$reduce", Bson::Document(operand)) => return self.reduce(operand),
             ("$switch", Bson::Document(operand)) => return self.switch(operand),
             ("$range", Bson::Array(bounds)) => return self.range(bounds),
+            ("$getField", operand) if !operand.as_document().is_some_and(|operand| operand.contains_key("input")) => {
+                return self.field_of_current(operand);
+            }
             _ => {}
         }
         let takes_names = |operator: &Operator| matches!(operator.shape, Shape::Named(_) | Shape::Special(_));
@@ -181,8 +202,19 @@ impl Run<'_> {
             }
             one => vec![("0".to_owned(), self.expression(one)?)],
         };
-        self.make(operands.iter().map(|(_, size)| size.steps()).sum())?;
+        let is_whole = !SHALLOW.contains(&name);
+        self.make(operands.iter().map(|(_, size)| size.steps(is_whole)).sum())?;
         Ok(result(name, operand, &operands))
+    }
+
+    /// `$getField` without an `input`.
+    fn field_of_current(&mut self, name: &Bson) -> Sized {
+        let current = self.path("$CURRENT");
+        if let Some(name) = name.as_str().filter(|name| !name.starts_with('$')) {
+            return Ok(current.member(name));
+        }
+        self.expression(name)?;
+        Ok(current.any())
     }
 
     fn bind(&mut self, operand: &Document) -> Sized {
@@ -226,31 +258,34 @@ impl Run<'_> {
 
     fn range(&mut self, bounds: &[Bson]) -> Sized {
         self.listed(bounds)?;
-        let len = match exact_range(bounds) {
-            Some(len) => len,
-            None => self.numbers(bounds.iter().take(2))?.iter().sum(),
-        };
-        let len = len.min(LONGEST_RANGE);
+        let numbers = self.numbers(bounds.iter().take(2))?;
+        let len = exact_range(bounds).unwrap_or_else(|| numbers.iter().sum()).min(LARGEST);
         self.make(len)?;
-        Ok(Size::array(len, Size::scalar()))
+        Ok(Size::array(len, Size::scalar().up_to(numbers.iter().copied().fold(0.0, f64::max))))
     }
 
-    /// How large a number may be; one from a document is taken for a usual one.
+    /// How large a number may be. A stored one is taken for a usual one, and one that is computed for a large one.
     fn number(&mut self, value: &Bson) -> Result<f64, QueryError> {
         if let Some(number) = literal_number(value) {
             return Ok(number.abs());
         }
-        let Bson::Document(document) = value else { return Ok(NUMBER) };
-        let Some((name, operand)) = document.iter().next() else { return Ok(NUMBER) };
+        if let Bson::String(path) = value {
+            return Ok(path.strip_prefix('$').map_or(LARGEST, |path| self.path(path).number()));
+        }
+        let Bson::Document(document) = value else { return Ok(LARGEST) };
+        let Some((name, operand)) = document.iter().next() else { return Ok(LARGEST) };
         match (name.as_str(), operand) {
             ("$size" | "$strLenCP" | "$strLenBytes", Bson::Array(operands)) if operands.len() == 1 => {
                 Ok(self.expression(&operands[0])?.count())
             }
             ("$size" | "$strLenCP" | "$strLenBytes", operand) => Ok(self.expression(operand)?.count()),
             ("$multiply", Bson::Array(operands)) => Ok(self.numbers(operands)?.iter().product()),
-            (_, Bson::Array(operands)) => Ok(self.numbers(operands)?.iter().sum()),
-            (_, Bson::Document(operands)) if has_names(operands) => Ok(self.numbers(operands.values())?.iter().sum()),
-            (_, operand) => self.number(operand),
+            ("$add" | "$subtract" | "$ifNull" | "$cond" | "$mod", Bson::Array(operands)) => {
+                Ok(self.numbers(operands)?.iter().sum())
+            }
+            // Of a text that the question has, nobody knows the number.
+            ("$abs" | "$ceil" | "$floor" | "$toInt" | "$toLong" | "$toDouble", operand) => self.number(operand),
+            _ => Ok(LARGEST),
         }
     }
 
@@ -328,10 +363,7 @@ fn result(name: &str, operand: &Bson, operands: &Operands) -> Size {
             Some(field) => of("input").with(field, of("value")),
             None => of("input").with_any_names().with("", of("value")),
         },
-        "$getField" if operand.as_document().is_some_and(|operand| operand.contains_key("input")) => {
-            field.map_or_else(|| of("input").any(), |field| of("input").member(field))
-        }
-        "$getField" => Size::parts(STORED),
+        "$getField" => field.map_or_else(|| of("input").any(), |field| of("input").member(field)),
         "$objectToArray" => {
             let pair = [("k".to_owned(), Size::scalar()), ("v".to_owned(), at(0).any())];
             Size::array(at(0).count(), Size::object(pair.into()))
@@ -346,12 +378,20 @@ fn result(name: &str, operand: &Bson, operands: &Operands) -> Size {
             let row = Size::array(inputs.count(), inputs.any().any().or(&defaults.any()));
             Size::array(inputs.any().count(), row)
         }
+        // Each group may be as long as the text.
+        "$regexFindAll" if has_groups(operand) => Size::array(of("input").total(), of("input")),
         "$replaceAll" => Size::parts(of("input").total() * of("replacement").total()),
         _ if is_scalar(name) => Size::scalar(),
         "$convert" | "$dateToString" | "$dateFromString" => any_of(),
         // Texts. Any other value is safe here too.
         _ => Size::parts(sizes().map(Size::total).sum()).or(&any_of()),
     }
+}
+
+/// Whether a regular expression may have groups, which may overlap from match to match.
+fn has_groups(operand: &Bson) -> bool {
+    let regex = operand.as_document().and_then(|operand| operand.get("regex"));
+    regex.and_then(Bson::as_str).is_none_or(|regex| regex.contains('(') || regex.starts_with('$'))
 }
 
 fn is_scalar(name: &str) -> bool {
@@ -374,7 +414,7 @@ fn size_of(value: &Bson) -> Size {
         Bson::Document(members) => {
             Size::object(members.iter().map(|(name, value)| (name.clone(), size_of(value))).collect())
         }
-        _ => Size::scalar(),
+        scalar => Size::scalar().up_to(literal_number(scalar).map_or(LARGEST, f64::abs)),
     }
 }
 

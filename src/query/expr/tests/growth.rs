@@ -62,6 +62,8 @@ fn a_value_that_nests_deeper_with_each_step_is_refused() {
         bson!({ "$filter": { "input": [["$$value"]], "cond": true } }),
         bson!({ "a": { "x": "$$value.b" }, "b": "$$value.a" }),
         bson!({ "$min": [["$$value"]] }),
+        bson!({ "$let": { "vars": { "CURRENT": { "a": { "b": "$$value" } } }, "in": { "$getField": "a" } } }),
+        bson!({ "$let": { "vars": { "CURRENT": { "a": { "b": "$$value" } } }, "in": { "$getField": { "$literal": "a" } } } }),
     ];
     let steps = |body: Bson| reduce(range(200_000), bson!({}), body);
     // An operand of one element is no array: `$min` gives the element back.
@@ -171,6 +173,7 @@ fn usual_steps_of_reduce_pass() {
 #[test]
 fn iterations_that_make_too_many_values_are_refused() {
     let wide = bson!({ "$concatArrays": ["$$big", "$$big"] });
+    let nested = |end: Bson| map(bson!({ "$range": [0, end.clone()] }), bson!({ "$range": [0, end] }));
     assert_refused(
         &[
             map(range(100_000), range(100_000)),
@@ -184,6 +187,16 @@ fn iterations_that_make_too_many_values_are_refused() {
             reduce(range(100_000), bson!([]), bson!({ "$concatArrays": ["$$value", ["$$this"]] })),
             reduce(range(100_000), 0, bson!({ "$size": range(100_000) })),
             reduce(range(1_000_000), bson!([]), bson!({ "$concatArrays": ["$$value", range(1000)] })),
+            nested(bson!({ "$toInt": "400000" })),
+            nested(bson!({ "$pow": [2, 18] })),
+            nested(bson!({ "$sum": [range(900)] })),
+            bson!({ "$let": { "vars": { "n": 3_000_000 }, "in": nested(bson!("$$n")) } }),
+            bson!({ "$let": { "vars": { "n": { "$ifNull": ["$n", 3_000_000] } }, "in": nested(bson!("$$n")) } }),
+            bson!({ "$let": { "vars": { "x": [range(400_000)], "y": [range(400_000)] },
+                "in": { "$filter": { "input": range(400_000), "cond": { "$ne": ["$$x", "$$y"] } } } } }),
+            bson!({ "$let": { "vars": { "x": { "a": range(400_000) } },
+                "in": { "$sum": map(range(400_000), bson!({ "$bsonSize": "$$x" })) } } }),
+            map(range(12_000), bson!({ "$regexFindAll": { "input": "a".repeat(8000), "regex": "(?=(.*))" } })),
         ],
         "100,000,000",
     );
@@ -212,6 +225,11 @@ fn usual_iterations_pass() {
             map(bson!({ "$range": [0, { "$size": "$b" }] }), bson!({ "$arrayElemAt": ["$a", "$$this"] })),
         ),
         map(bson!({ "$range": [0, "$n"] }), map("$b", 1)),
+        map("$racks", bson!({ "$range": [0, "$$this.units"] })),
+        map(bson!({ "$range": [0, { "$size": "$a" }] }), bson!({ "$range": [0, "$$this"] })),
+        bson!({ "$let": { "vars": { "n": 10 }, "in": map(range(1_000_000), bson!({ "$range": [0, "$$n"] })) } }),
+        bson!({ "$let": { "vars": { "n": "$n" }, "in": map("$a", bson!({ "$range": [0, "$$n"] })) } }),
+        bson!({ "$range": [0, { "$toInt": "$n" }] }),
         reduce(bson!({ "$range": [0, "$n"] }), bson!([]), bson!({ "$concatArrays": ["$$value", ["$$this"]] })),
     ]);
 }
