@@ -18,7 +18,7 @@ pub const MAX_COLUMNS: usize = 16_384;
 /// Most characters of a cell.
 pub const MAX_CHARACTERS: usize = 32_767;
 /// Whole numbers beyond this are text: a cell holds doubles.
-const EXACT: i64 = 1 << 53;
+const EXACT: u64 = 1 << 53;
 
 /// A sheet that is being written.
 pub struct Sheet {
@@ -86,7 +86,9 @@ impl Sheet {
                 Cell::Empty => continue,
                 Cell::Flag(flag) => sheet.write_boolean(self.rows, column, *flag),
                 #[expect(clippy::cast_precision_loss, reason = "the condition leaves numbers that doubles have")]
-                Cell::Integer(number) if number.abs() <= EXACT => sheet.write_number(self.rows, column, *number as f64),
+                Cell::Integer(number) if number.unsigned_abs() <= EXACT => {
+                    sheet.write_number(self.rows, column, *number as f64)
+                }
                 Cell::Double(number) if number.fract() != 0.0 => sheet.write_number(self.rows, column, *number),
                 // A cell does not tell 5.0 from 5.
                 Cell::Double(_) | Cell::Integer(_) => sheet.write_string(self.rows, column, cell.as_text()),

@@ -53,6 +53,9 @@ pub enum MovingError {
         "the target holds other data: {0}; nothing was changed; name an empty one, or say --force to let that give way"
     )]
     NotEmpty(String),
+    /// Source and target are one.
+    #[error("--from and --to name the same store, in two ways; nothing was changed; name another one")]
+    SameStore,
     /// The source itself is incomplete.
     #[error("the source was being filled from {0}, which did not end; repeat that migration first")]
     SourceIncomplete(String),

@@ -18,7 +18,7 @@ use crate::query::{Filter, Sort};
 use crate::service::migrations::{self, INCOMPLETE, MigrationState};
 use crate::store::collections::{self, MIGRATIONS};
 use crate::store::copying::COUNTERS;
-use crate::store::{Change, Copying, Documents, Dump, StoreError, Unit};
+use crate::store::{Change, Copying, Documents, Dump, SCOPES, StoreError, Unit};
 
 use super::MovingError;
 use super::ids::given_ids;
@@ -72,6 +72,9 @@ pub async fn migrate(
         MigrationState::Incomplete(source) => return Err(MovingError::SourceIncomplete(source)),
         MigrationState::Done | MigrationState::Pending(_) => {}
     }
+    if from.is_remote() && to.is_remote() && is_one(from, to).await? {
+        return Err(MovingError::SameStore);
+    }
     let mut source = from.dump().await?;
     let of_one_moment = source.is_of_one_moment();
     let is_marked = match migrations::state(to, migrations::ALL, MAX_TIME).await? {
@@ -102,6 +105,21 @@ pub async fn migrate(
     let unmark = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
     to.commit(Unit::of(unmark)).await?;
     Ok(Migrated { collections, written, of_one_moment })
+}
+
+/// Whether both are the same store, under two names: what is written into the one is read from the other.
+async fn is_one(from: &dyn Copying, to: &dyn Copying) -> Result<bool, StoreError> {
+    // Every store that a service has started on has this collection.
+    if !names(&*to.live_dump().await?).contains(SCOPES) {
+        return Ok(false);
+    }
+    let probe = format!("migrate {:032x}", rand::random::<u128>());
+    let own = Filter::equals("_id", probe.as_str());
+    let insert = Change::Insert { collection: SCOPES, document: raw(&doc! { "_id": &probe }) };
+    to.commit(Unit::of(insert)).await?;
+    let found = from.count(SCOPES, &own, MAX_TIME).await;
+    to.commit(Unit::of(Change::DeleteMany { collection: SCOPES, filter: own })).await?;
+    Ok(found? > 0)
 }
 
 /// What the store holds, for people: collections with numbers of documents.

@@ -281,6 +281,8 @@ impl Said {
             said.shown.extend(shown);
         } else {
             said.further.extend(shown);
+            let members = query.projection.iter().flat_map(|projection| projection.document().values());
+            members.for_each(|value| said.expression(value));
         }
         said
     }
@@ -310,7 +312,10 @@ impl Said {
                 ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
                     parts.iter().filter_map(Bson::as_document).for_each(|part| self.conditions(part));
                 }
-                ("$expr", expression) => self.comparisons(expression),
+                ("$expr", expression) => {
+                    self.comparisons(expression);
+                    self.expression(expression);
+                }
                 (operator, _) if operator.starts_with('$') => {}
                 (STORED, value) => self.entry(value),
                 ("fields.name", Bson::String(name)) => drop(self.entries.insert(name.clone())),

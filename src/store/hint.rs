@@ -52,12 +52,17 @@ impl Hint {
         Some(Self { examined, returned, skipped, index, indexed: Vec::new() })
     }
 
-    /// The same from a store that takes no further indexes, with the first path of each that it has.
+    /// The same from a store that takes no further indexes, with the first path of each that it has. What the query has
+    /// already did not help it.
     pub(super) fn among<'a>(mut self, first_paths: impl Iterator<Item = &'a str>) -> Self {
-        for path in first_paths.filter(|path| *path != "_id") {
+        let helps = |path: &&str| *path != "_id" && self.index.first().is_none_or(|first| first != path);
+        for path in first_paths.filter(helps) {
             if !self.indexed.iter().any(|known| known == path) {
                 self.indexed.push(path.to_owned());
             }
+        }
+        if self.indexed.is_empty() {
+            self.index.clear();
         }
         self
     }
@@ -162,6 +167,17 @@ mod tests {
 
     fn index_for(filter: Document, sort: Document) -> Vec<String> {
         Hint::about(&query(filter, sort), 100_000, 10, None, NO_INDEX).expect("it was much work").index
+    }
+
+    #[test]
+    fn a_path_that_did_not_help_is_not_named() {
+        let hint = |order: &str| {
+            let asked = query(doc! {}, doc! { order: -1, "sequence": -1 });
+            let hint = Hint::about(&asked, 100_000, 10, None, NO_INDEX).expect("it was much work");
+            hint.among(["_id", "time"].into_iter()).to_string()
+        };
+        assert_eq!(hint("time"), "examined 100000 documents for 10");
+        assert_eq!(hint("size"), "examined 100000 documents for 10; conditions and orders by time use an index");
     }
 
     #[test]

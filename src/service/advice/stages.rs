@@ -98,7 +98,7 @@ impl Said {
     }
 
     /// The paths in an expression.
-    fn expression(&mut self, value: &Bson) {
+    pub(super) fn expression(&mut self, value: &Bson) {
         match value {
             Bson::String(text) => {
                 if let Some(path) = text.strip_prefix('$').filter(|path| !path.starts_with('$')) {

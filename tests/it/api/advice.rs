@@ -27,6 +27,8 @@ on_each_store! {
         assert_eq!(hints_for(app, &json!({"hostname": "web-1"}), "public_id").await, [told]);
         assert_eq!(hints_for(app, &json!({"$or": [{"hostname.x": 1}, {"type_id": 1}]}), "public_id").await, [told]);
         assert_eq!(hints_for(app, &json!({}), "hostname").await, [told]);
+        assert_eq!(hints_for(app, &json!({"$expr": {"$gt": ["$hostname", 10]}}), "public_id").await, [told]);
+        assert_eq!(hints(&app.get_with("/objects/", &[("projection", r#"{"x": "$hostname"}"#)]).await), [told]);
         let near = "no object has \"hostnam\"; did you mean the field f.hostname?";
         assert_eq!(hints_for(app, &json!({}), "-hostnam").await, [near]);
         assert_eq!(hints_for(app, &json!({"typ_id": 7}), "public_id").await, ["no object has \"typ_id\"; did you mean type_id?"]);

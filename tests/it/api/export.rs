@@ -206,6 +206,7 @@ on_each_store! {
             "name": "web", "cores": 8, "rented": true, "bought": "2024-02-29T12:00:00Z", "more": 9_007_199_254_740_993_i64,
         })).await;
         app.create_object(server, &json!({"name": "", "cores": 1.0, "more": 0.5})).await;
+        app.create_object(server, &json!({"name": "least", "more": i64::MIN})).await;
         let cells = sheet(&file(app, &[("type_id", &server.to_string()), ("format", "xlsx")]).await);
         let text = |text: &str| Data::String(text.to_owned());
         assert_eq!(cells[0][2..], ["name", "cores", "rented", "bought", "rack", "more"].map(text));
@@ -213,6 +214,7 @@ on_each_store! {
         assert_eq!(cells[1][2..7], web);
         assert_eq!(cells[1][7], text("9007199254740993"));
         assert_eq!(cells[2][2..], [text("'"), text("1.0"), Data::Empty, Data::Empty, Data::Empty, Data::Float(0.5)]);
+        assert_eq!(cells[3][7], text("-9223372036854775808"));
     }
 
     async fn what_a_cell_of_a_spreadsheet_cannot_hold_is_refused_before_anything_is_sent(app) {

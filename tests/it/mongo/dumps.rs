@@ -74,6 +74,23 @@ async fn all_collections_are_read_as_of_one_moment_while_others_write() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_not_migrated_into_itself_under_another_name() {
+    for deployment in [Deployment::ReplicaSet, Deployment::Standalone] {
+        let Some(server) = shared(deployment).await else { return };
+        let uri = server.fresh_uri();
+        let (store, again) = (connect(&uri).await, connect(&uri.replace("127.0.0.1", "localhost")).await);
+        store.prepare(inventory_service::store::collections::ALL).await.expect("a new store");
+        store.commit(Unit::of(insert(OBJECTS, object(7, 1)))).await.expect("nothing speaks against it");
+        let refused = migrate(&*store, &*again, "there", true, &Silent).await.expect_err("it is one store");
+        assert_eq!(
+            refused.to_string(),
+            "--from and --to name the same store, in two ways; nothing was changed; name another one"
+        );
+        assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("an id"), 8);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
     let Some(program) = program() else { return };
     let server = Mongod::start(program, Deployment::ReplicaSet).await;
