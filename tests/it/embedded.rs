@@ -247,8 +247,7 @@ const ENOUGH_TO_BEGIN: Duration = Duration::from_millis(100);
 
 /// An expression on which a document takes longer than anybody waits.
 fn endless() -> Document {
-    let round =
-        |inner| doc! { "$size": { "$map": { "input": { "$range": [0, { "$toInt": "60000" }] }, "in": inner } } };
+    let round = |inner| doc! { "$size": { "$map": { "input": { "$range": [0, 4_000] }, "in": inner } } };
     round(round(doc! { "$add": ["$$this", 1] }))
 }
 

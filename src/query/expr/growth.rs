@@ -62,19 +62,13 @@ const SCALARS: [&str; 19] = [
     "$rand",
     "$toHashedIndexKey",
 ];
-/// Operators that look at their operand alone, or at its own elements, not at what these hold.
-const SHALLOW: [&str; 19] = [
-    "$size",
-    "$isArray",
-    "$type",
-    "$isNumber",
-    "$ifNull",
-    "$cond",
-    "$first",
-    "$last",
+/// Operators that take one step, whatever their operands are.
+const AT_ONCE: [&str; 10] =
+    ["$size", "$isArray", "$type", "$isNumber", "$ifNull", "$cond", "$first", "$last", "$arrayElemAt", "$getField"];
+/// Operators that go through the elements of their operands, and not through what these hold.
+const SHALLOW: [&str; 9] = [
     "$firstN",
     "$lastN",
-    "$arrayElemAt",
     "$slice",
     "$concatArrays",
     "$reverseArray",
@@ -82,7 +76,6 @@ const SHALLOW: [&str; 19] = [
     "$objectToArray",
     "$arrayToObject",
     "$zip",
-    "$getField",
 ];
 /// What these families have that may give an operand, or a part of it.
 const NO_SCALARS: [&str; 4] = ["$toString", "$convert", "$dateToString", "$dateFromString"];
@@ -202,8 +195,10 @@ impl Run<'_> {
             }
             one => vec![("0".to_owned(), self.expression(one)?)],
         };
-        let is_whole = !SHALLOW.contains(&name);
-        self.make(operands.iter().map(|(_, size)| size.steps(is_whole)).sum())?;
+        if !AT_ONCE.contains(&name) {
+            let is_whole = !SHALLOW.contains(&name);
+            self.make(operands.iter().map(|(_, size)| size.steps(is_whole)).sum())?;
+        }
         Ok(result(name, operand, &operands))
     }
 
