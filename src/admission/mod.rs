@@ -7,7 +7,7 @@
 //!    first behind those of the same user and then behind those of others. So each user gets the next turn in due time. A
 //!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
-//! 3. **Disk.** An answer that is made in a file before it begins takes one of the few places of its user: see [`file`].
+//! 3. **Disk.** An answer that is made in a file before it begins takes one of the few places of its user: see [`file()`].
 //! 4. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and the work stops at its next
 //!    check of the clock.
 //!
