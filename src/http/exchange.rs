@@ -251,6 +251,9 @@ fn import_query(sent: &Parameters, said: SentFormat, repeat: Repeat) -> Result<I
     };
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;
-    let key = sent.get("key").filter(|key| !key.is_empty()).map(str::to_owned);
+    let key = sent.get("key").map(str::to_owned);
+    if key.as_deref() == Some("") {
+        return Err(ApiError::parameter("key", "is empty; name a field, or leave it out for new objects"));
+    }
     Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, repeat })
 }

@@ -8,6 +8,9 @@ use super::budget::Budget;
 use super::size::{STORED, Size};
 use crate::pointer;
 
+/// More parts than usual values have.
+const MUCH: f64 = 10_000.0;
+
 /// Why a filter, a sort or a projection was refused before it was run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
@@ -240,6 +243,10 @@ impl Location {
     /// Remembers the size of an expression under each name on the way to it: one of them is that of the member, or of the
     /// variable, that it becomes. It may also become the document.
     pub(crate) fn note_size(&mut self, size: &Size) {
+        // Stages hand values on in ways that names do not tell, so anything behind this may be as large.
+        if size.total() > MUCH {
+            self.document = std::mem::replace(&mut self.document, Size::scalar()).at_least(size.total());
+        }
         let steps: Vec<String> = self.steps.iter().map(|step| step.split('.').take(1).collect()).collect();
         let noted = steps.iter().map(|step| (step, size)).chain(size.members());
         for (name, size) in noted {
@@ -247,9 +254,9 @@ impl Location {
         }
     }
 
-    /// Remembers that an array of documents becomes that member: each may have what expressions have made until here.
+    /// Remembers that an array of documents becomes that member.
     pub(crate) fn note_results(&mut self, path: &[String]) {
-        let results = Size::array(STORED, self.document.any());
+        let results = Size::array(STORED, self.document.untold());
         if let Some(name) = path.first() {
             self.note(name, &results);
         }

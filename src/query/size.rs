@@ -7,6 +7,8 @@ pub(super) const STORED: f64 = 100.0;
 /// How many parts an element of a stored array is taken to have.
 const STORED_IN_STORED: f64 = 10.0;
 
+/// An array or an object takes as much memory as so many values, beside those in it.
+const FRAME: f64 = 8.0;
 /// What a stored number is taken for.
 const STORED_NUMBER: f64 = 5_000.0;
 /// How large a number is taken for of which nothing is known: as long as MongoDB lets a `$range` be.
@@ -50,8 +52,13 @@ impl Size {
         Self { number, ..self }
     }
 
+    /// The same with at least so many parts that are not told apart.
+    pub(super) fn at_least(self, len: f64) -> Self {
+        Self { len: self.len.max(len), ..self }
+    }
+
     /// A part of those that are not told apart.
-    fn untold(&self) -> Self {
+    pub(super) fn untold(&self) -> Self {
         Self { number: self.number, ..Self::parts(self.len.max(1.0)) }
     }
 
@@ -79,8 +86,8 @@ impl Size {
     pub(super) fn total(&self) -> f64 {
         match &self.inside {
             Inside::Unknown => self.len.max(1.0),
-            Inside::Elements(part) | Inside::Values(part) => self.len.mul_add(part.total(), 1.0),
-            Inside::Members(members) => members.values().map(Self::total).sum::<f64>() + self.len + 1.0,
+            Inside::Elements(part) | Inside::Values(part) => self.len.mul_add(part.total(), FRAME),
+            Inside::Members(members) => members.values().map(Self::total).sum::<f64>() + self.len + FRAME,
         }
     }
 

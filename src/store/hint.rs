@@ -55,13 +55,15 @@ impl Hint {
     /// The same from a store that takes no further indexes, with the first path of each that it has. What the query has
     /// already did not help it.
     pub(super) fn among<'a>(mut self, first_paths: impl Iterator<Item = &'a str>) -> Self {
-        let helps = |path: &&str| *path != "_id" && self.index.first().is_none_or(|first| first != path);
-        for path in first_paths.filter(helps) {
-            if !self.indexed.iter().any(|known| known == path) {
+        let mut was_in_vain = false;
+        for path in first_paths.filter(|path| *path != "_id") {
+            if self.index.first().is_some_and(|first| first == path) {
+                was_in_vain = true;
+            } else if !self.indexed.iter().any(|known| known == path) {
                 self.indexed.push(path.to_owned());
             }
         }
-        if self.indexed.is_empty() {
+        if was_in_vain && self.indexed.is_empty() {
             self.index.clear();
         }
         self

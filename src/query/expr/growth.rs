@@ -16,6 +16,8 @@ use crate::query::size::{LARGEST, Size};
 
 /// How many values an expression may make for a document, and how many steps it may take.
 const MOST: f64 = 1e8;
+/// How many of these there may be at a time: a small document takes some hundred bytes of the server's memory.
+const MOST_AT_A_TIME: f64 = 2e7;
 /// Up to this many steps, a `$reduce` over a constant array is run as it is.
 const FEW: f64 = 30.0;
 /// How many parts of values an estimate may look at.
@@ -25,8 +27,7 @@ const TOO_DEEP: &str =
     "each step nests the value deeper, which ends a MongoDB server; put $$value.<member> or a number there";
 const TOO_FAST: &str =
     "the value may grow faster with each step, which exhausts a MongoDB server; use $$value once in what a step gives";
-const TOO_MUCH: &str =
-    "more than 100,000,000 values for a document, which exhausts a MongoDB server; take smaller arrays, or nest less";
+const TOO_MUCH: &str = "more than 100,000,000 values for a document, or 20,000,000 at a time, which exhausts a MongoDB server; take smaller arrays, or nest less";
 const TOO_INTRICATE: &str =
     "too intricate to tell whether it exhausts a MongoDB server; nest fewer of $reduce, or name fewer members";
 
@@ -77,6 +78,9 @@ const SHALLOW: [&str; 9] = [
     "$arrayToObject",
     "$zip",
 ];
+/// Operators that look for a text in another one.
+const SEARCHES: [&str; 8] =
+    ["$trim", "$ltrim", "$rtrim", "$split", "$indexOfBytes", "$indexOfCP", "$replaceOne", "$replaceAll"];
 /// What these families have that may give an operand, or a part of it.
 const NO_SCALARS: [&str; 4] = ["$toString", "$convert", "$dateToString", "$dateFromString"];
 
@@ -143,7 +147,7 @@ impl Run<'_> {
         if self.effort == 0 {
             return self.refuse(TOO_INTRICATE);
         }
-        if size.total() > MOST {
+        if size.total() > MOST_AT_A_TIME {
             return self.refuse(TOO_MUCH);
         }
         if size.depth() > MAX_DEPTH {
@@ -198,6 +202,12 @@ impl Run<'_> {
         if !AT_ONCE.contains(&name) {
             let is_whole = !SHALLOW.contains(&name);
             self.make(operands.iter().map(|(_, size)| size.steps(is_whole)).sum())?;
+        }
+        if SEARCHES.contains(&name) {
+            // Each place of the text may be compared with all of what is sought.
+            self.make(operands.iter().map(|(_, size)| size.total()).product())?;
+        } else if name.starts_with("$regex") {
+            self.make(operands.iter().map(|(_, size)| size.total().powi(2)).sum())?;
         }
         Ok(result(name, operand, &operands))
     }
@@ -375,6 +385,8 @@ fn result(name: &str, operand: &Bson, operands: &Operands) -> Size {
         }
         // Each group may be as long as the text.
         "$regexFindAll" if has_groups(operand) => Size::array(of("input").total(), of("input")),
+        // Each match is a document with an array.
+        "$regexFindAll" => Size::array(of("input").total(), Size::parts(20.0)),
         "$replaceAll" => Size::parts(of("input").total() * of("replacement").total()),
         _ if is_scalar(name) => Size::scalar(),
         "$convert" | "$dateToString" | "$dateFromString" => any_of(),

@@ -1,8 +1,8 @@
 //! What an expression may cost in memory.
 
-use bson::{Bson, bson};
+use bson::{Bson, bson, doc};
 
-use super::{code, value};
+use super::{code, on, value};
 
 /// `$reduce` over so many steps.
 fn reduce(steps: i32, initial: &str, body: Bson) -> Bson {
@@ -17,9 +17,14 @@ fn doubled(times: usize) -> Bson {
     )
 }
 
+/// The number of the failure on a document whose `t` is a text of so many letters: nobody knows that ahead.
+fn code_on(letters: usize, expression: Bson) -> i32 {
+    on(&doc! { "t": "a".repeat(letters) }, expression).expect_err("a failure")
+}
+
 #[test]
 fn a_text_that_becomes_too_long_is_refused() {
-    assert_eq!(code(doubled(23)), 16493);
+    assert_eq!(code_on(1024 * 1024, bson!({ "$concat": vec!["$t"; 17] })), 16493);
 }
 
 #[test]
@@ -29,33 +34,31 @@ fn a_text_of_16_mib_is_still_one() {
 
 #[test]
 fn a_replacement_that_makes_a_text_too_long_is_refused_before_it_is_made() {
-    let replaced = bson!({ "$replaceAll": { "input": doubled(10), "find": "a", "replacement": doubled(11) } });
-    assert_eq!(code(bson!({ "$strLenCP": replaced })), 16493);
+    let replaced = bson!({ "$replaceAll": { "input": "$t", "find": "a", "replacement": "$t" } });
+    assert_eq!(code_on(8192, bson!({ "$strLenCP": replaced })), 16493);
 }
 
 #[test]
 fn arrays_that_grow_too_large_are_refused() {
-    let grown = |body: Bson| {
-        let input = bson!({ "$range": [0, 21] });
-        code(bson!({ "$size": { "$reduce": { "input": input, "initialValue": [1], "in": body } } }))
-    };
-    assert_eq!(grown(bson!({ "$concatArrays": ["$$value", "$$value"] })), 146);
-    assert_eq!(grown(bson!({ "$zip": { "inputs": ["$$value", "$$value"] } })), 146);
-    assert_eq!(grown(bson!({ "$map": { "input": [1, 2], "in": "$$value" } })), 146);
+    let document = doc! { "a": vec![1; 200_000] };
+    let made = |expression: Bson| on(&document, bson!({ "$size": expression }));
+    assert_eq!(made(bson!({ "$concatArrays": vec!["$a"; 40] })), Err(146));
+    assert_eq!(made(bson!({ "$zip": { "inputs": vec!["$a"; 40] } })), Err(146));
+    assert_eq!(made(bson!({ "$map": { "input": "$a", "in": "$a" } })), Err(146));
 }
 
 #[test]
 fn defaults_that_fill_long_rows_are_refused_before_they_are_made() {
     let inputs = bson!([[], { "$range": [0, 80_000] }]);
-    let zip = bson!({ "$zip": { "inputs": inputs, "useLongestLength": true, "defaults": [doubled(7), 0] } });
-    assert_eq!(code(bson!({ "$size": zip })), 146);
+    let zip = bson!({ "$zip": { "inputs": inputs, "useLongestLength": true, "defaults": ["$t", 0] } });
+    assert_eq!(code_on(512, bson!({ "$size": zip })), 146);
 }
 
 #[test]
 fn a_text_split_into_too_many_parts_is_refused() {
-    let long = doubled(20);
-    assert_eq!(code(bson!({ "$size": { "$split": [long.clone(), "a"] } })), 146);
-    assert_eq!(code(bson!({ "$size": { "$regexFindAll": { "input": long, "regex": "a" } } })), 146);
+    let letters = 4 * 1024 * 1024;
+    assert_eq!(code_on(letters, bson!({ "$size": { "$split": ["$t", "a"] } })), 146);
+    assert_eq!(code_on(letters, bson!({ "$size": { "$regexFindAll": { "input": "$t", "regex": "a" } } })), 146);
 }
 
 #[test]

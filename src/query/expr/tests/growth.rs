@@ -187,6 +187,8 @@ fn iterations_that_make_too_many_values_are_refused() {
             reduce(range(100_000), bson!([]), bson!({ "$concatArrays": ["$$value", ["$$this"]] })),
             reduce(range(100_000), 0, bson!({ "$size": range(100_000) })),
             reduce(range(1_000_000), bson!([]), bson!({ "$concatArrays": ["$$value", range(1000)] })),
+            bson!({ "$trim": { "input": { "$concat": ["a".repeat(20_000), "$x"] }, "chars": "b".repeat(20_000) } }),
+            map(range(6_000_000), bson!([{ "a": "$$this" }, { "a": "$$this" }])),
             nested(bson!({ "$toInt": "400000" })),
             nested(bson!({ "$pow": [2, 18] })),
             nested(bson!({ "$sum": [range(900)] })),
@@ -268,11 +270,19 @@ fn what_a_stage_makes_counts_in_the_next() {
         bson!([set.clone(), { "$group": { "_id": null, "y": { "$push": twice.clone() } } }]),
         bson!([set.clone(), { "$project": { "z": "$x" } }, { "$match": { "$expr": map("$z", map("$z", 1)) } }]),
         bson!([set.clone(), { "$replaceWith": { "z": "$$ROOT" } }, { "$set": { "y": map("$z.x", map("$z.x", 1)) } }]),
+        bson!([set.clone(), { "$group": { "_id": null, "z": { "$push": "$x" } } }, { "$set": { "y": map(bson!({ "$first": "$z" }), map(bson!({ "$first": "$z" }), 1)) } }]),
+        bson!([{ "$facet": { "q": [set.clone()] } }, { "$set": { "y": map("$q.x", map("$q.x", 1)) } }]),
+        bson!([{ "$set": { "a.b": range(400_000) } }, { "$replaceWith": "$a" }, { "$set": { "y": map("$b", map("$b", 1)) } }]),
         bson!([{ "$lookup": { "from": "b", "pipeline": [set.clone()], "as": "l" } }, { "$set": { "y": map("$l.x", map("$l.x", 1)) } }]),
         Bson::Array(doubled),
     ] {
         let parsed = parse(&stages);
         assert!(parsed.as_ref().is_err_and(|error| error.contains("100,000,000")), "{stages}: {parsed:?}");
     }
-    assert_eq!(parse(&bson!([set, { "$unwind": "$x" }, { "$set": { "y": map("$a", map("$b", 1)) } }])), Ok(()));
+    let lookup = |name: &str| bson!({ "$lookup": { "from": "b", "localField": "a", "foreignField": "a", "as": name } });
+    let crossed =
+        bson!({ "$filter": { "input": "$r", "as": "y", "cond": { "$in": ["$$this.public_id", "$$y.fields.value"] } } });
+    assert_eq!(parse(&bson!([lookup("s"), lookup("r"), { "$project": { "m": map("$s", crossed) } }])), Ok(()));
+    let usual = bson!({ "$set": { "x": range(900) } });
+    assert_eq!(parse(&bson!([usual, { "$unwind": "$x" }, { "$set": { "y": map("$a", map("$b", 1)) } }])), Ok(()));
 }
