@@ -8,8 +8,8 @@ use super::budget::Budget;
 use super::size::{STORED, Size};
 use crate::pointer;
 
-/// More parts than usual values have.
-const MUCH: f64 = 10_000.0;
+/// More parts than an expression makes of usual documents.
+const MUCH: f64 = 12_000.0;
 
 /// Why a filter, a sort or a projection was refused before it was run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -242,10 +242,11 @@ impl Location {
 
     /// Remembers the size of an expression under each name on the way to it: one of them is that of the member, or of the
     /// variable, that it becomes. It may also become the document.
-    pub(crate) fn note_size(&mut self, size: &Size) {
-        // Stages hand values on in ways that names do not tell, so anything behind this may be as large.
-        if size.total() > MUCH {
-            self.document = std::mem::replace(&mut self.document, Size::scalar()).at_least(size.total());
+    pub(crate) fn note_size(&mut self, size: &Size, made: f64) {
+        // Stages hand values on in ways that names do not tell, so anything behind this may be as large as what it has made.
+        let new = size.total().min(made);
+        if new > MUCH {
+            self.document = std::mem::replace(&mut self.document, Size::scalar()).at_least(new);
         }
         let steps: Vec<String> = self.steps.iter().map(|step| step.split('.').take(1).collect()).collect();
         let noted = steps.iter().map(|step| (step, size)).chain(size.members());

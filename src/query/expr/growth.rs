@@ -88,7 +88,8 @@ const NO_SCALARS: [&str; 4] = ["$toString", "$convert", "$dateToString", "$dateF
 pub(super) fn check(value: &Bson, location: &mut Location) -> Result<(), QueryError> {
     let mut run = Run { location, variables: Vec::new(), times: 1.0, made: 0.0, effort: EFFORT };
     let size = run.expression(value)?;
-    location.note_size(&size);
+    let made = run.made;
+    location.note_size(&size, made);
     Ok(())
 }
 
