@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::{Document, Timestamp, doc};
+use mongodb::Cursor;
 use mongodb::error::Error;
 
 use super::connect::Topology;
@@ -76,12 +77,10 @@ pub(super) async fn count(
     filter: &Filter,
     max_time: Duration,
 ) -> Result<u64, StoreError> {
-    if let Some(moment) = moment {
-        match count_at(inner, moment, collection, filter, max_time).await {
-            // As in `find`: the past of a new collection or index cannot be read.
-            Err(error) if is_snapshot_lost(&error) => {}
-            outcome => return outcome.map_err(|error| query_error(&error))?,
-        }
+    if let Some(moment) = moment
+        && let Some(count) = count_at(inner, moment, collection, filter, max_time).await?
+    {
+        return Ok(count);
     }
     if let Some(parts) = GuardedParts::of(filter) {
         return count_guarded(inner, collection, parts, max_time).await;
@@ -92,31 +91,28 @@ pub(super) async fn count(
     }
 }
 
+/// How many match at the moment; nothing where the collection or an index is new, as its past cannot be read.
 async fn count_at(
     inner: &Inner,
     moment: Timestamp,
     collection: &str,
     filter: &Filter,
     max_time: Duration,
-) -> Result<Result<u64, StoreError>, Error> {
-    let mut stages =
-        GuardedParts::of(filter).map_or_else(|| vec![doc! { "$match": filter.document() }], |parts| parts.stages(None));
-    stages.push(doc! { "$count": "n" });
+) -> Result<Option<u64>, StoreError> {
+    let parts = GuardedParts::of(filter);
+    let is_guarded = parts.is_some();
+    let stages = counting(parts.map_or_else(|| vec![doc! { "$match": filter.document() }], |parts| parts.stages(None)));
     // All documents are counted in an index, which is smaller than they are.
     let hint = filter.document().is_empty().then(|| doc! { "_id": 1 });
-    let mut counted = match moment::read_pipeline(inner, moment, (collection, stages, hint), max_time, 1).await {
-        // `$near` is not allowed in stages.
-        Err(error) if matches!(query_error(&error), StoreError::Query { .. }) => {
-            return Ok(Ok(count_each(inner, moment, collection, filter, max_time).await?));
+    match moment::read_pipeline(inner, moment, (collection, stages, hint), max_time, 1).await {
+        Err(error) if is_snapshot_lost(&error) => Ok(None),
+        // `$near` is not allowed in stages. A guarded filter keeps to them: they are asked of what its guard lets through.
+        Err(error) if !is_guarded && matches!(query_error(&error), StoreError::Query { .. }) => {
+            let counted = count_each(inner, moment, collection, filter, max_time).await;
+            counted.map(Some).map_err(|error| query_error(&error))
         }
-        outcome => outcome?,
-    };
-    // If nothing matches, the server returns no document.
-    if !counted.advance().await? {
-        return Ok(Ok(0));
+        counted => counted_in(counted.map(Cursor::with_type)).await.map(Some),
     }
-    let counted = Document::try_from(counted.current()).map_err(StoreError::backend);
-    Ok(counted.and_then(|counted| number_in(&counted)))
 }
 
 /// Counts what a query at the moment finds.
@@ -142,17 +138,25 @@ async fn count_guarded(
     parts: GuardedParts,
     max_time: Duration,
 ) -> Result<u64, StoreError> {
-    let mut stages = parts.stages(None);
-    stages.push(doc! { "$count": "n" });
     let documents = inner.collection(collection);
-    let counting = documents.aggregate(stages).max_time(max_time).await;
-    let mut counted = counting.map_err(|error| query_error(&error))?;
+    counted_in(documents.aggregate(counting(parts.stages(None))).max_time(max_time).await).await
+}
+
+/// The stages, and one that counts what they give.
+fn counting(mut stages: Vec<Document>) -> Vec<Document> {
+    stages.push(doc! { "$count": "n" });
+    stages
+}
+
+/// The number that such stages give.
+async fn counted_in(answer: Result<Cursor<Document>, Error>) -> Result<u64, StoreError> {
+    let failed = |error: Error| query_error(&error);
+    let mut answer = answer.map_err(failed)?;
     // If nothing matches, the server returns no document.
-    if !counted.advance().await.map_err(|error| query_error(&error))? {
+    if !answer.advance().await.map_err(failed)? {
         return Ok(0);
     }
-    let counted = counted.deserialize_current().map_err(|error| query_error(&error))?;
-    number_in(&counted)
+    number_in(&answer.deserialize_current().map_err(failed)?)
 }
 
 async fn count_all(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
 use inventory_service::query::{Filter, Projection, Sort};
-use inventory_service::store::{FindQuery, Store};
+use inventory_service::store::{FindQuery, Store, StoreError};
 
 use super::THINGS;
 use super::support::{BUDGET, filter, ids_of, numbers, sort, store_all, thing};
@@ -43,6 +43,21 @@ pub(crate) async fn a_question_does_not_fail_on_what_its_guard_leaves_out(store:
         assert_eq!((ids_of(&page.documents), page.total), (numbers(&[2, 4, 6, 8, 10]), 5), "{:?}", query.filter);
         assert_eq!(store.count(THINGS, &query.filter, BUDGET).await.expect("an answer"), 5);
         assert_eq!(store.explain(THINGS, &query).await.expect("an answer").total, 5);
+        let frozen = store.frozen(BUDGET).await.expect("a store");
+        assert_eq!(frozen.count(THINGS, &query.filter, BUDGET).await.expect("an answer"), 5);
+    }
+}
+
+pub(crate) async fn a_failure_of_a_guarded_question_tells_nothing_of_what_is_hidden(store: Arc<dyn Store>) {
+    let told = |id: i32, word: &str| thing(id, doc! { "hidden": id < 9, "word": word });
+    let hidden: Vec<Document> = (1..9).map(|id| told(id, "secret")).collect();
+    store_all(&*store, THINGS, &hidden).await;
+    store_all(&*store, THINGS, &[told(9, "open")]).await;
+    let asked = guarded(doc! { "$expr": { "$gt": [{ "$toInt": "$word" }, 0] } }).filter;
+    for store in [Arc::clone(&store), store.frozen(BUDGET).await.expect("a store")] {
+        let failed = store.count(THINGS, &asked, BUDGET).await.expect_err("what is seen is no number");
+        let StoreError::Query { message, .. } = failed else { panic!("{failed}") };
+        assert!(message.contains("open") && !message.contains("secret"), "{message}");
     }
 }
 

@@ -142,6 +142,7 @@ pub(crate) mod all {
         }
         guards {
             a_question_does_not_fail_on_what_its_guard_leaves_out
+            a_failure_of_a_guarded_question_tells_nothing_of_what_is_hidden
             the_plan_of_a_guarded_question_shows_nothing_of_its_guard
             a_guarded_question_is_sorted_and_paged_as_any
             a_guarded_question_is_projected_as_any

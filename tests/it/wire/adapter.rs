@@ -28,8 +28,8 @@ const NAMES: [(&str, &str); 5] = [
 
 /// Writes into the embedded store, and reads it as a tool does.
 struct OverTheWire {
-    tools: ToolApp,
-    read: MongoStore,
+    tools: Arc<ToolApp>,
+    read: Arc<MongoStore>,
 }
 
 fn named(collection: &str) -> &str {
@@ -78,8 +78,9 @@ impl Store for OverTheWire {
         self.read.page(named(collection), query).await
     }
 
-    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
-        self.read.frozen(max_time).await
+    /// The listener is a server by itself, and has no moments.
+    async fn frozen(&self, _: Duration) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(Self { tools: Arc::clone(&self.tools), read: Arc::clone(&self.read) }))
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
@@ -149,7 +150,7 @@ async fn fresh() -> Option<Fixture> {
     let token = tools.token(1, &json!({})).await;
     let uri = format!("mongodb://admin:{token}@{}/{DATABASE}?directConnection=true&authSource=admin", tools.address);
     let read = MongoStore::connect(&uri, MongoOptions::default()).await.expect("the listener answers");
-    let store = std::sync::Arc::new(OverTheWire { tools, read });
+    let store = Arc::new(OverTheWire { tools: Arc::new(tools), read: Arc::new(read) });
     let differences = &[
         ("units", "they write"),
         ("copying", "it writes"),
