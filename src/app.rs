@@ -130,9 +130,9 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// The error with the store in which it happened.
-    fn at(self, settings: &StoreSettings) -> Self {
-        match self {
+    /// Names the store in which an error happened.
+    fn at<E: Into<Self>>(settings: &StoreSettings) -> impl FnOnce(E) -> Self {
+        |error| match error.into() {
             Self::Migrations(MigrationError::Store(source)) | Self::Accounts(AccountError::Store(source)) => {
                 Self::Store { uri: without_password(settings), source }
             }
@@ -576,7 +576,7 @@ pub async fn build_services(
     if is_compatible(settings) {
         adopt(settings, &*store).await?;
     }
-    let first_admin = first_admin(settings, &*store, &*clock).await.map_err(|error| error.at(&settings.store))?;
+    let first_admin = first_admin(settings, &*store, &*clock).await.map_err(StartError::at(&settings.store))?;
     Ok((services_on(settings, store, clock).await?, first_admin))
 }
 
@@ -655,7 +655,7 @@ pub async fn services_on(
         max_time,
     };
     let accounts = Accounts::open(parts, &settings.auth).await;
-    let accounts = Arc::new(accounts.map_err(|error| StartError::from(error).at(&settings.store))?);
+    let accounts = Arc::new(accounts.map_err(StartError::at(&settings.store))?);
     let issuer = issuer(settings, Arc::clone(&clock))?;
     let identities = issuer.map(|issuer| Arc::new(Identities::new(issuer, Arc::clone(&store), max_time)));
     let types = type_catalog::TypeCatalog::default();
@@ -705,12 +705,12 @@ fn issuer(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Option<Arc<Issue
 /// As [`Application::build`].
 pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
     let known = migrations::require_known(store, migrations::ALL, settings.query.max_time()).await;
-    known.map_err(|error| StartError::from(error).at(&settings.store))?;
+    known.map_err(StartError::at(&settings.store))?;
     let uri = without_password(&settings.store);
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let now = bson::DateTime::from_chrono(clock.now());
     let migrated = migrations::run(store, migrations::ALL, now, settings.query.max_time()).await;
-    migrated.map_err(|error| StartError::from(error).at(&settings.store))?;
+    migrated.map_err(StartError::at(&settings.store))?;
     let uri = without_password(&settings.store);
     let begun = async {
         if let Some(warning) = kept::behind_entries(store, now, settings.query.max_time()).await? {
@@ -783,7 +783,7 @@ pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Copying>, Star
         StoreUri::MongoDb(_) => open_aside(&settings.store).await?,
     };
     let done = migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await;
-    done.map_err(|error| StartError::from(error).at(&settings.store))?;
+    done.map_err(StartError::at(&settings.store))?;
     Ok(store)
 }
 
@@ -815,7 +815,7 @@ pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Copying>, St
 pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = open_aside(&settings.store).await?;
     let done = migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await;
-    done.map_err(|error| StartError::from(error).at(&settings.store))?;
+    done.map_err(StartError::at(&settings.store))?;
     if matches!(settings.store.location()?, StoreUri::Embedded(_)) {
         let failed = |source| StartError::Store { uri: without_password(&settings.store), source };
         store.prepare(collections::ALL).await.map_err(failed)?;

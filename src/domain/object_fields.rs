@@ -218,7 +218,7 @@ impl FieldRules {
                 continue;
             }
             let confirmed = references.len();
-            match self.rules[position].check(&entry.value, &pointer, &mut references) {
+            match rule.check(&entry.value, &pointer, &mut references) {
                 Ok(value) => {
                     // The same for a dangling reference, which JSON may have turned into a shorter integer.
                     if is_read && stored.iter().any(|old| old.name == entry.name && old.value == value) {

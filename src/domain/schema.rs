@@ -186,31 +186,35 @@ impl Schema {
         }
     }
 
-    /// What is said of a member that is not listed.
+    /// What is said of a member that is not listed, unless it passes here.
     fn stranger(&self, name: &str, pointer: &str) -> Option<Violation> {
-        let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
-        match (self.unknown, suggest::misspelt(name, &known)) {
+        match (self.unknown, self.meant(name)) {
             (Unknown::Refused, _) | (Unknown::Dropped, None) => None,
-            (_, Some(meant)) => Some(Violation::new(pointer, format!("is unknown here; did you mean {meant}?"))),
-            (Unknown::RefusedUnlessRead, None) => {
-                let has_entries = self.members.iter().any(|member| matches!(member.kind, Kind::Entries(_)));
-                let field =
-                    if has_entries { format!("; a field is sent as fields: {{{name:?}: ...}}") } else { String::new() };
-                Some(Violation::new(pointer, format!("is unknown here; known are {}{field}", known.join(", "))))
-            }
+            (_, meant) => Some(Violation::new(pointer, self.unknown_here(name, meant))),
         }
+    }
+
+    /// The member of which this may be a misspelt name.
+    fn meant(&self, name: &str) -> Option<&'static str> {
+        let known: Vec<&'static str> = self.members.iter().map(|member| member.name).collect();
+        suggest::misspelt(name, &known)
+    }
+
+    fn unknown_here(&self, name: &str, meant: Option<&str>) -> String {
+        if let Some(meant) = meant {
+            return format!("is unknown here; did you mean {meant}?");
+        }
+        let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
+        let has_entries = self.members.iter().any(|member| matches!(member.kind, Kind::Entries(_)));
+        let field = if has_entries { format!("; a field is sent as fields: {{{name:?}: ...}}") } else { String::new() };
+        format!("is unknown here; known are {}{field}", known.join(", "))
     }
 
     fn refuse_unknown(&self, body: &Document, pointer: &str, violations: &mut Violations) {
         for name in body.keys().filter(|name| self.members.iter().all(|member| member.name != name.as_str())) {
             let mut place = pointer.to_owned();
             pointer::push(&mut place, name);
-            let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
-            let message = match suggest::misspelt(name, &known) {
-                Some(meant) => format!("is unknown here; did you mean {meant}?"),
-                None => format!("is unknown here; known are {}", known.join(", ")),
-            };
-            violations.push(Violation::new(place, message));
+            violations.push(Violation::new(place, self.unknown_here(name, self.meant(name))));
         }
     }
 }

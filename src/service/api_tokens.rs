@@ -111,7 +111,7 @@ pub async fn create_token(
             let unit = Unit { conditions: conditions.clone(), changes: Vec::new() };
             Ok((document, unit.given(kept.condition.clone())))
         };
-        match resource::create_with::<UserTokens>(services, None, build).await {
+        match resource::create_with::<UserTokens>(services, resource::Wanted::Any, build).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {
                 conditions = reach::user(services, caller, user_id).await?;
             }

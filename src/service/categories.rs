@@ -10,7 +10,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
-use super::resource::{self, Categories, Decision, Resource};
+use super::resource::{self, Categories, Decision, Resource, Wanted};
 use super::services::Services;
 use super::type_catalog::{self, TypeEntry, VIEW_TYPES};
 use crate::domain::category_input::CATEGORY;
@@ -76,15 +76,11 @@ async fn store_category(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let accepted =
         without_unknown(&CATEGORY, body, None, category_input::read(body)).map_err(ServiceError::Violations)?;
-    let wanted = accepted.get_i64("public_id").ok();
+    let wanted = again.map_or(Wanted::from(accepted.get_i64("public_id").ok()), Wanted::Again);
     for _ in 0..resource::DECISIONS {
         let conditions = check_links(services, &accepted, None).await?;
         let build = |id| build(accepted.clone(), id);
-        let stored = match again {
-            Some(id) => resource::create_again::<Categories>(services, id, conditions, build).await,
-            None => resource::create::<Categories>(services, wanted, conditions, build).await,
-        };
-        match stored {
+        match resource::create::<Categories>(services, wanted, conditions, build).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome,
         }

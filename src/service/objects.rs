@@ -15,7 +15,7 @@ use super::history::author::as_action;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences, changeable, removable};
-use super::resource::{self, Decision, Listed, Objects, Resource, Types};
+use super::resource::{self, Decision, Listed, Objects, Resource, Types, Wanted};
 use super::services::Services;
 use super::shown::{self, Shown};
 use super::targets::{Targets, absent_target};
@@ -172,11 +172,8 @@ async fn store_object(
     let mut conditions = vec![takes_objects(type_id)];
     conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| build(&input, id, type_id, &accepted.fields);
-    let stored = match again {
-        Some(id) => resource::create_again::<Objects>(services, id, conditions, build).await,
-        None => resource::create::<Objects>(services, input.public_id, conditions, build).await,
-    };
-    match stored {
+    let wanted = again.map_or(Wanted::from(input.public_id), Wanted::Again);
+    match resource::create::<Objects>(services, wanted, conditions, build).await {
         Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
             require_type(services, type_id).await?;
             Err(ServiceError::Contended(format!("type {type_id}")))

@@ -189,14 +189,31 @@ pub async fn get<R: Resource>(services: &Services, id: i64) -> Result<RawDocumen
     find::<R>(services, id).await?.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))
 }
 
-/// Stores a new document under the wanted id, or under the next one, if the conditions hold.
+/// The id of a new document.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted {
+    /// The next one.
+    Any,
+    /// One that a client chose.
+    Chosen(i64),
+    /// The one that the document had before, whatever that is.
+    Again(i64),
+}
+
+impl From<Option<i64>> for Wanted {
+    fn from(chosen: Option<i64>) -> Self {
+        chosen.map_or(Self::Any, Self::Chosen)
+    }
+}
+
+/// Stores a new document under the wanted id, if the conditions hold.
 ///
 /// # Errors
 /// [`Resource::TAKEN`] for a taken id or name; a condition that does not hold comes back as the store's
 /// [`StoreError::Condition`].
 pub async fn create<R: Resource>(
     services: &Services,
-    wanted: Option<i64>,
+    wanted: impl Into<Wanted>,
     conditions: Vec<Condition>,
     build: impl Fn(i64) -> Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
@@ -212,34 +229,17 @@ pub async fn create<R: Resource>(
 /// As [`create`], and what `build` refuses.
 pub async fn create_with<R: Resource>(
     services: &Services,
-    wanted: Option<i64>,
+    wanted: impl Into<Wanted>,
     build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    if let Some(violation) = wanted.and_then(no_id) {
-        return Err(ServiceError::Violations(violation.into()));
-    }
-    stored::<R>(services, wanted, build).await
-}
-
-/// Stores a document again under the id that it had, whatever that is.
-///
-/// # Errors
-/// As [`create`].
-pub async fn create_again<R: Resource>(
-    services: &Services,
-    id: i64,
-    conditions: Vec<Condition>,
-    build: impl Fn(i64) -> Document,
-) -> Result<RawDocumentBuf, ServiceError> {
-    let unit = |id| Ok((build(id), Unit { conditions: conditions.clone(), changes: Vec::new() }));
-    stored::<R>(services, Some(id), unit).await
-}
-
-async fn stored<R: Resource>(
-    services: &Services,
-    wanted: Option<i64>,
-    build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
-) -> Result<RawDocumentBuf, ServiceError> {
+    let wanted = match wanted.into() {
+        Wanted::Any => None,
+        Wanted::Chosen(id) => match no_id(id) {
+            Some(violation) => return Err(ServiceError::Violations(violation.into())),
+            None => Some(id),
+        },
+        Wanted::Again(id) => Some(id),
+    };
     for _ in 0..ATTEMPTS {
         let id = match wanted {
             Some(id) => id,

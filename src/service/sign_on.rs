@@ -177,7 +177,7 @@ impl Newcomer<'_> {
             let unit = Unit { conditions: conditions.clone(), changes: Vec::new() };
             Ok((user.to_document(), unit.and(credentials::insert_identity(id, name, identity, bearer.issued_at))))
         };
-        match resource::create_with::<Users>(services, None, build).await {
+        match resource::create_with::<Users>(services, resource::Wanted::Any, build).await {
             Ok(made) => {
                 let id = integer(&made, "public_id").unwrap_or_default();
                 log::info!("sign-on: user {id}, {name:?}, was made for {:?}, in group {group_id}", bearer.subject);

@@ -9,7 +9,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
-use super::resource::{self, Categories, Decision, Objects, Resource, Types};
+use super::resource::{self, Categories, Decision, Objects, Resource, Types, Wanted};
 use super::services::Services;
 use super::targets::Targets;
 use super::type_catalog::is_inactive;
@@ -69,7 +69,7 @@ pub(super) async fn restored_type(
     }
     let accepted = read(services, caller, &body, Some(deleted)).await?;
     let restored = type_input::updated(accepted, deleted, caller.user_id, services.now());
-    resource::create_again::<Types>(services, id, Vec::new(), |_| restored.clone()).await
+    resource::create::<Types>(services, Wanted::Again(id), Vec::new(), |_| restored.clone()).await
 }
 
 /// Replaces the type with the body; creation time and members of other tools stay.
@@ -84,7 +84,7 @@ pub async fn update_type(
     body: &Document,
 ) -> Result<Changed, ServiceError> {
     let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before).await;
-    changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
+    changed(services, caller, id, if_match, decide).await
 }
 
 /// As [`update_type`], with the access list that the type has when it is replaced.
@@ -103,7 +103,7 @@ pub(super) async fn reverted_type(
         body.extend(resource::decode(before)?.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
         replace_type(services, caller, id, &body, before).await
     };
-    changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
+    changed(services, caller, id, if_match, decide).await
 }
 
 /// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
@@ -124,20 +124,22 @@ pub async fn patch_type(
         }
         replace_type(services, caller, id, &body, before).await
     };
-    changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
+    changed(services, caller, id, if_match, decide).await
 }
 
-/// The changed type, with its warnings. Objects that the caller may not see are not asked.
+/// Changes a type, and tells of it. Objects that the caller may not see are not asked.
 async fn changed(
     services: &Services,
     caller: &Caller,
     id: i64,
-    (before, after): (RawDocumentBuf, RawDocumentBuf),
+    if_match: &IfMatch,
+    decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
 ) -> Result<Changed, ServiceError> {
+    let change = resource::change::<Types>(services, id, if_match, decide).await?;
     // A change that is made must not fail for its warnings.
     let sees_objects =
         caller.rights.grants(VIEW_OBJECTS) && may_read_objects(services, caller, id).await.unwrap_or(false);
-    Box::pin(type_warnings::changed(services, caller, (before, after), sees_objects)).await
+    Box::pin(type_warnings::changed(services, caller, change, sees_objects)).await
 }
 
 async fn replace_type(
@@ -169,12 +171,13 @@ async fn read(
     let kept: HashSet<&str> = stored.into_iter().flat_map(type_input::groups).collect();
     let new = absent_groups(services, body).await?.into_iter().filter(|id| !kept.contains(id.to_string().as_str()));
     others.extend(new.map(|id| Violation::new(format!("/{GROUPS}/{id}"), format!("group {id} does not exist"))));
+    let references = type_input::default_references(body, stored);
     // Who may not see objects is not told which there are.
-    let sees_objects = caller.rights.grants(VIEW_OBJECTS);
-    let references = if sees_objects { type_input::default_references(body, stored) } else { Vec::new() };
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let referred = references.iter().map(|reference| reference.object_id);
-    others.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));
+    if !references.is_empty() && caller.rights.grants(VIEW_OBJECTS) {
+        let types = services.types.current(&*services.store, services.max_time).await?;
+        let referred = references.iter().map(|reference| reference.object_id);
+        others.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));
+    }
     without_unknown(&type_input::TYPE, body, stored, without(others, read)).map_err(ServiceError::Violations)
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document};
 
 use super::call::{Operator, Shape};
-use super::{accumulate, arithmetic, boolean, convert, date, operators, rounding, trigonometry};
+use super::{accumulate, arithmetic, boolean, convert, date, nearest_double, operators, rounding, trigonometry};
 use crate::query::budget::MAX_DEPTH;
 use crate::query::error::{Location, QueryError};
 use crate::query::size::{LARGEST, Size};
@@ -272,7 +272,7 @@ impl Run<'_> {
 
     /// How large a number may be. A stored one is taken for a usual one, and one that is computed for a large one.
     fn number(&mut self, value: &Bson) -> Result<f64, QueryError> {
-        if let Some(number) = literal_number(value) {
+        if let Some(number) = nearest_double(value) {
             return Ok(number.abs());
         }
         if let Bson::String(path) = value {
@@ -422,7 +422,7 @@ fn size_of(value: &Bson) -> Size {
         Bson::Document(members) => {
             Size::object(members.iter().map(|(name, value)| (name.clone(), size_of(value))).collect())
         }
-        scalar => Size::scalar().up_to(literal_number(scalar).map_or(LARGEST, f64::abs)),
+        scalar => Size::scalar().up_to(nearest_double(scalar).map_or(LARGEST, f64::abs)),
     }
 }
 
@@ -431,13 +431,9 @@ fn has_names(document: &Document) -> bool {
     document.keys().next().is_some_and(|name| !name.starts_with('$'))
 }
 
-fn literal_number(value: &Bson) -> Option<f64> {
-    super::nearest_double(value)
-}
-
 /// How many numbers a constant `$range` has.
 fn exact_range(bounds: &[Bson]) -> Option<f64> {
-    let numbers = bounds.iter().map(literal_number).collect::<Option<Vec<_>>>()?;
+    let numbers = bounds.iter().map(nearest_double).collect::<Option<Vec<_>>>()?;
     let (start, end, step) = (*numbers.first()?, *numbers.get(1)?, numbers.get(2).copied().unwrap_or(1.0));
     let len = ((end - start) / step).ceil();
     Some(if len.is_finite() { len.max(0.0) } else { 0.0 })

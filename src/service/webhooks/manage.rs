@@ -73,7 +73,7 @@ pub async fn create_webhook(services: &Services, caller: &Caller, body: &Documen
             let unit = Unit::of(Cursor::begin(id, &secret, begin, now));
             Ok((document, unit.given(Condition::Unchanged { scope: SCOPE.into(), at })))
         };
-        match resource::create_with::<Webhooks>(services, None, build).await {
+        match resource::create_with::<Webhooks>(services, resource::Wanted::Any, build).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome.map(|stored| NewWebhook { stored, secret }),
         }
