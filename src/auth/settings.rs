@@ -1,5 +1,7 @@
 //! The settings below `auth`, with safe defaults.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Deserializer};
 
 use super::Secret;
@@ -132,6 +134,8 @@ pub struct InvalidSetting {
 
 /// A signing key shorter than the hash it is used with could be guessed from any token.
 const SHORTEST_SIGNING_KEY: usize = 32;
+/// A key of fewer different bytes was not drawn at random: spaces, or one character over and over.
+const LEAST_VARIED_SIGNING_KEY: usize = 8;
 
 impl AuthSettings {
     /// Checks what the types cannot.
@@ -145,8 +149,8 @@ impl AuthSettings {
         if self.issuer.is_empty() {
             return Err(invalid("auth.issuer", "must not be empty"));
         }
-        if self.signing_key.as_ref().is_some_and(|key| key.expose().len() < SHORTEST_SIGNING_KEY) {
-            return Err(invalid("auth.signing_key", "must have at least 32 characters"));
+        if let Some(key) = &self.signing_key {
+            check_signing_key(key.expose()).map_err(|message| invalid("auth.signing_key", message))?;
         }
         if !(1..=LONGEST_PASSWORD).contains(&self.min_password_length) {
             let message = format!("must be between 1 and {LONGEST_PASSWORD}");
@@ -184,6 +188,16 @@ impl ThrottleSettings {
         at_least("auth.throttle.forget_one_after_s", self.forget_one_after_s, 1)?;
         at_least("auth.throttle.max_entries", self.max_entries, 2)
     }
+}
+
+fn check_signing_key(key: &str) -> Result<(), &'static str> {
+    if key.len() < SHORTEST_SIGNING_KEY {
+        return Err("must have at least 32 characters");
+    }
+    if key.bytes().collect::<HashSet<_>>().len() < LEAST_VARIED_SIGNING_KEY {
+        return Err("has too few different characters; make one, for instance with openssl rand -hex 32");
+    }
+    Ok(())
 }
 
 /// Environment variables and files can say "none" only by an empty text.
@@ -233,6 +247,10 @@ mod tests {
             refused(|it| it.signing_key = Some(Secret::new("short"))),
             "auth.signing_key: must have at least 32 characters"
         );
+        for simple in [" ".repeat(40), "ab".repeat(20)] {
+            let refusal = refused(|it| it.signing_key = Some(Secret::new(simple.clone())));
+            assert!(refusal.starts_with("auth.signing_key: has too few different characters"), "{refusal}");
+        }
         assert_eq!(refused(|it| it.argon2.memory_kib = 7), "auth.argon2.memory_kib: must be between 8 and 4194304");
         assert_eq!(
             refused(|it| it.throttle.longest_refusal_s = 2),

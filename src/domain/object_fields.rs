@@ -424,7 +424,7 @@ fn unfit(field: &Field) -> Option<Document> {
 }
 
 /// The kinds of which the values are among the options.
-const OF_OPTIONS: [&str; 2] = ["select", "radio"];
+pub(super) const OF_OPTIONS: [&str; 2] = ["select", "radio"];
 
 /// Compiles a field's pattern so that it must match the whole value.
 ///

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::{Reference, kinds, no_default};
-use super::object_type::REF;
+use super::object_fields::{OF_OPTIONS, Reference, kinds, no_default};
+use super::object_type::{PLAIN_SECTION, REF, REF_SECTION};
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
@@ -290,7 +290,34 @@ pub fn warnings(stored: &Document) -> Vec<String> {
              knows of it"
         )
     });
-    kinds.chain(free).chain(idle_members(stored)).collect()
+    kinds.chain(free).chain(closed(stored)).chain(unknown_sections(stored)).chain(idle_members(stored)).collect()
+}
+
+/// Fields that choose among options and have none.
+fn closed(object_type: &Document) -> impl Iterator<Item = String> {
+    let closed = fields_of(object_type).filter(|(_, field)| {
+        field.get_str("type").is_ok_and(|kind| OF_OPTIONS.contains(&kind))
+            && field.get_array("options").map_or(true, Vec::is_empty)
+    });
+    closed
+        .take(MOST_WARNINGS)
+        .map(|(index, _)| format!("fields/{index}/options: without options the field takes no value"))
+}
+
+/// Sections of a kind that is shown as a plain one.
+fn unknown_sections(object_type: &Document) -> impl Iterator<Item = String> {
+    let sections = object_type.get_document("render_meta").and_then(|meta| meta.get_array("sections"));
+    let kinds = sections.into_iter().flatten().enumerate().filter_map(|(index, section)| {
+        let kind = section.as_document()?.get_str("type").ok()?;
+        (kind != PLAIN_SECTION && kind != REF_SECTION).then_some((index, kind))
+    });
+    kinds.take(MOST_WARNINGS).map(|(index, kind)| {
+        let kind: String = kind.escape_default().take(LONGEST_QUOTED).collect();
+        format!(
+            "render_meta/sections/{index}/type: \"{kind}\" is no known kind of section and is shown as {PLAIN_SECTION}; known are \
+             {PLAIN_SECTION} and {REF_SECTION}"
+        )
+    })
 }
 
 /// Members of an access list that have no effect, with those that have one.

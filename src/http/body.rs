@@ -1,7 +1,7 @@
 //! Request bodies: JSON only, compressed or not, bounded in size, values and time.
 
 use std::cell::Cell;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,11 +116,12 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
         arriving.as_mut().is_none_or(|arriving| arriving.take(size).is_ok())
     };
     let is_over = Cell::new(false);
+    let bytes = bytes.strip_prefix(MARK.as_bytes()).unwrap_or(bytes);
     let read = match sent.coding {
         None if is_lines => json::read::line_items(bytes, limits, |line| push(of_line(line))),
         None => json::read::array_items(Deserializer::from_slice(bytes), limits, |item| push(of_value(item))),
         Some(coding) => coding.reader(bytes).map_err(Into::into).and_then(|unpacked| {
-            let unpacked = BufReader::new(Bounded { unpacked, left: sent.most, is_over: &is_over });
+            let unpacked = past_mark(BufReader::new(Bounded { unpacked, left: sent.most, is_over: &is_over }))?;
             if is_lines {
                 return json::read::line_items(unpacked, limits, |line| push(of_line(line)));
             }
@@ -143,6 +144,16 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
         ))),
         (Err(error), _) => Err(malformed(error.to_string())),
     }
+}
+
+/// What some editors and shells write in front of a text. JSON has none, and readers may ignore it (RFC 8259, section 8.1).
+const MARK: &str = "\u{feff}";
+
+fn past_mark<R: BufRead>(mut reader: R) -> io::Result<R> {
+    if reader.fill_buf()?.starts_with(MARK.as_bytes()) {
+        reader.consume(MARK.len());
+    }
+    Ok(reader)
 }
 
 /// The decompressed body, up to its bound.
@@ -185,13 +196,14 @@ async fn parsed<T: Send + 'static>(
     text: Text,
     parse: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
+    let parse = |text: &Text| parse(text.text.strip_prefix(MARK).unwrap_or(&text.text));
     if text.text.len() <= SHORT {
-        return parse(&text.text);
+        return parse(&text);
     }
     // The whole value moves, so that it counts as memory just as long.
     admission::work(move |_| {
         let text = text;
-        parse(&text.text)
+        parse(&text)
     })
     .await?
 }

@@ -332,7 +332,10 @@ impl From<StoreError> for ApiError {
             StoreError::Busy => Self::too_much(),
             StoreError::Unavailable { reason } => {
                 log::warn!("the store is not available: {reason}");
-                unavailable(ErrorCode::StoreUnavailable, "the store cannot be reached now; try again")
+                unavailable(
+                    ErrorCode::StoreUnavailable,
+                    "the store is not ready for this now; try again, and see the log of the service for the reason",
+                )
             }
             error @ StoreError::NoRoom { .. } => {
                 log::warn!("{error}");

@@ -131,7 +131,7 @@ error_codes! {
     429 RateLimited "rate_limited": "too many requests; `Retry-After` says when to come again",
     431 HeadersTooLarge "headers_too_large": "the headers are larger than `server.limits.max_header_bytes`",
     500 Internal "internal": "something went wrong in the service; its log names the cause",
-    503 StoreUnavailable "store_unavailable": "the store cannot be reached; `Retry-After` says when to come again",
+    503 StoreUnavailable "store_unavailable": "the store cannot be reached, or is not ready for this: the log of the service tells why; `Retry-After` says when to come again",
     503 QueryTimeout "query_timeout": "the query took longer than `query.max_time_ms`",
     503 RequestTimeout "request_timeout": "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
     503 IssuerUnavailable "issuer_unavailable": "the issuer of OpenID Connect does not answer, so its token cannot be checked now; `Retry-After` says when to come again",

@@ -11,6 +11,9 @@ use super::{SettingsError, invalid, positive};
 /// The HTTP parser holds the whole head of a request in this many bytes, which is fixed.
 const LARGEST_HEAD: usize = 128 * 1024;
 
+/// With fewer bytes no client could sign in.
+const LEAST_HEAD: usize = 256;
+
 /// The longest URI that the HTTP parser takes.
 const LONGEST_URI: usize = 65_534;
 
@@ -194,7 +197,14 @@ fn is_of_token(byte: u8) -> bool {
 
 impl RateLimitSettings {
     pub(super) fn validate(&self) -> Result<(), SettingsError> {
-        positive("server.rate_limit.max_keys", self.max_keys as u64)
+        positive("server.rate_limit.max_keys", self.max_keys as u64)?;
+        if self.user_burst > 0 && self.user_per_minute == 0 {
+            return Err(without_pace("server.rate_limit.user_per_minute", "server.rate_limit.user_burst"));
+        }
+        if self.address_burst > 0 && self.address_per_minute == 0 {
+            return Err(without_pace("server.rate_limit.address_per_minute", "server.rate_limit.address_burst"));
+        }
+        Ok(())
     }
 
     /// What one user is held to.
@@ -206,6 +216,10 @@ impl RateLimitSettings {
     pub fn address(&self) -> Option<Pace> {
         pace(self.address_per_minute, self.address_burst)
     }
+}
+
+fn without_pace(key: &'static str, burst: &str) -> SettingsError {
+    invalid(key, &format!("is needed, because {burst} is given"))
 }
 
 fn pace(per_minute: u32, burst: u32) -> Option<Pace> {
@@ -223,10 +237,10 @@ fn is_origin(text: &str) -> bool {
 }
 
 fn within(key: &'static str, value: usize, most: usize) -> Result<(), SettingsError> {
-    if (1..=most).contains(&value) {
+    if (LEAST_HEAD..=most).contains(&value) {
         return Ok(());
     }
-    Err(invalid(key, &format!("must be between 1 and {most}")))
+    Err(invalid(key, &format!("must be between {LEAST_HEAD} and {most}")))
 }
 
 #[cfg(test)]
@@ -241,7 +255,7 @@ mod tests {
     fn a_refusal_names_the_key_and_what_to_write() {
         assert_eq!(
             refused("server.limits.max_uri_bytes", "0"),
-            "server.limits.max_uri_bytes: must be between 1 and 65534"
+            "server.limits.max_uri_bytes: must be between 256 and 65534"
         );
         assert_eq!(
             refused("server.tls.certificate", "cert.pem"),

@@ -1,7 +1,9 @@
 //! Where settings come from: each source is read into a flat list of keys, and every key has to be a known one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
@@ -40,8 +42,16 @@ impl Layer {
     }
 
     /// A file; nothing when there is none.
-    pub(super) fn file(path: &Path) -> Result<Self, ConfigError> {
-        Self::from_source(&File::from(path).format(FileFormat::Toml).required(false), &path.display().to_string())
+    pub(super) fn file(path: &Path) -> Result<Self, SettingsError> {
+        let name = path.display().to_string();
+        let refused = |problem: &dyn Display| SettingsError::Refused(vec![format!("{name} {problem}")]);
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(refused(&format_args!("cannot be read: {error}"))),
+        };
+        Self::from_source(&File::from_str(&text, FileFormat::Toml), &name)
+            .map_err(|error| refused(&format_args!("is not TOML: {error}")))
     }
 
     fn from_source(source: &dyn Source, name: &str) -> Result<Self, ConfigError> {
@@ -168,6 +178,12 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Mer
         for (key, value, origin) in layer.entries {
             // What is empty sets a secret to none. Beside its file that is nothing: an image sets a variable, who runs it empties it.
             if is_empty(&value) && in_files.contains(key.as_str()) {
+                continue;
+            }
+            if matches!(value.kind, ValueKind::Array(_)) {
+                problems.push(format!(
+                    "{origin}: {key} cannot be a list; write a text, with commas where it takes several"
+                ));
                 continue;
             }
             if known.contains(&key) {

@@ -6,6 +6,8 @@ use std::path::Path;
 use inventory_service::settings::{Overrides, Settings, reference};
 use tempfile::TempDir;
 
+/// Half of a key that may sign tokens.
+const KEY: &str = "a-key-of-a-trial-only";
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operation.md");
 const BEGIN: &str = "<!-- settings: written by a test, INVENTORY_WRITE_DOCS=1 cargo test --test it settings:: -->\n";
 const END: &str = "<!-- end of settings -->\n";
@@ -88,6 +90,46 @@ fn a_misspelt_level_of_the_log_is_refused() {
     assert!(refused(&[], &[("log.level", "info,actix_server=wran")]).contains("\"wran\" is no level"));
     let directory = TempDir::new().expect("a temporary directory");
     assert!(load(directory.path(), &[], &[("log.level", "inventory_service=debug/list")]).is_ok());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_as_settings_is_named() {
+    let directory = configured(&[("local.toml", "[server\nport = 1\n")]);
+    let refusal = load(directory.path(), &[], &[]).expect_err("the file is no TOML");
+    let file = directory.path().join("config/local.toml");
+    assert!(refusal.starts_with(&format!("{} is not TOML: ", file.display())), "{refusal}");
+    assert!(refusal.contains("line 1"), "{refusal}");
+    fs::remove_file(&file).expect("the file is gone");
+    fs::create_dir(&file).expect("a directory in its place");
+    let refusal = load(directory.path(), &[], &[]).expect_err("the file is a directory");
+    assert!(refusal.starts_with(&format!("{} cannot be read: ", file.display())), "{refusal}");
+}
+
+#[test]
+fn a_list_in_the_place_of_a_text_names_its_key_and_its_source() {
+    let directory = configured(&[("local.toml", "[server]\nhost = [\"127.0.0.1\"]\n")]);
+    let refusal = load(directory.path(), &[], &[]).expect_err("the host is a list");
+    let file = directory.path().join("config/local.toml");
+    assert!(
+        refusal.starts_with(&format!("{}: server.host cannot be a list; write a text", file.display())),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_setting_that_does_nothing_without_another_asks_for_it() {
+    assert_eq!(
+        refused(&[], &[("server.rate_limit.user_burst", "5")]),
+        "server.rate_limit.user_per_minute: is needed, because server.rate_limit.user_burst is given"
+    );
+    assert_eq!(
+        refused(&[], &[("server.rate_limit.address_burst", "5")]),
+        "server.rate_limit.address_per_minute: is needed, because server.rate_limit.address_burst is given"
+    );
+    assert_eq!(
+        refused(&[], &[("auth.oidc.groups", "/admins = admin")]),
+        "auth.oidc.issuer: is needed, because auth.oidc.groups is given"
+    );
 }
 
 #[test]
@@ -226,13 +268,13 @@ fn passwords_have_a_character_at_least() {
 
 #[test]
 fn a_secret_can_stand_in_a_file() {
-    let directory = configured(&[("uri", "mongodb://app:secret@db/inventory\n"), ("key", &"k".repeat(40))]);
+    let directory = configured(&[("uri", "mongodb://app:secret@db/inventory\n"), ("key", &KEY.repeat(2))]);
     let path = |name: &str| directory.path().join("config").join(name).display().to_string();
     fs::write(directory.path().join("config/local.toml"), format!("[auth]\nsigning_key_file = \"{}\"\n", path("key")))
         .expect("a file");
     let settings = load(directory.path(), &[("INVENTORY__STORE__URI_FILE", &path("uri"))], &[]).expect("settings");
     assert_eq!(settings.store.uri.expose(), "mongodb://app:secret@db/inventory");
-    assert_eq!(settings.auth.signing_key.expect("a key").expose(), "k".repeat(40));
+    assert_eq!(settings.auth.signing_key.expect("a key").expose(), KEY.repeat(2));
 }
 
 #[test]

@@ -73,7 +73,16 @@ impl OidcSettings {
     /// The first setting that cannot be used.
     pub fn rules(&self) -> Result<Option<TokenRules>, InvalidSetting> {
         if self.issuer.is_empty() {
-            return Ok(None);
+            let useless = [
+                ("auth.oidc.audience", &self.audience),
+                ("auth.oidc.groups", &self.groups),
+                ("auth.oidc.default_group", &self.default_group),
+                ("auth.oidc.ca_certificates", &self.ca_certificates),
+            ];
+            return match useless.into_iter().find(|(_, value)| !value.is_empty()) {
+                Some((key, _)) => Err(invalid("auth.oidc.issuer", &format!("is needed, because {key} is given"))),
+                None => Ok(None),
+            };
         }
         check_issuer(&self.issuer).map_err(|message| invalid("auth.oidc.issuer", message))?;
         let needed = [

@@ -24,6 +24,8 @@ use crate::suggest;
 pub const REF: &str = "ref";
 /// The kind of the field by which a `ref-section` refers to the object whose section it shows.
 pub const REF_SECTION_FIELD: &str = "ref-section-field";
+/// The kind of a section that shows fields of its own object.
+pub const PLAIN_SECTION: &str = "section";
 /// The kind of a section that shows fields of another object.
 pub const REF_SECTION: &str = "ref-section";
 /// The kind of a field whose value only callers who may edit objects see.

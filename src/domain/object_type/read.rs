@@ -9,7 +9,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::layout::{Layout, role};
 use super::{
     Acl, External, ExternalFragments, Field, FieldFragments, FieldOption, LinkTemplate, ObjectType, ObjectTypeError,
-    REF_SECTION, ReferenceSummary, Role, Section, SectionReference, TypeFragments,
+    PLAIN_SECTION, REF_SECTION, ReferenceSummary, Role, Section, SectionReference, TypeFragments,
 };
 use crate::raw::whole;
 
@@ -114,7 +114,7 @@ fn line(text: &str) -> Vec<String> {
 }
 
 fn section(members: Members<'_>) -> Section {
-    let kind = members.text("type").unwrap_or_else(|| "section".to_owned());
+    let kind = members.text("type").unwrap_or_else(|| PLAIN_SECTION.to_owned());
     let name = members.text("name").unwrap_or_default();
     Section {
         label: members.text("label").unwrap_or_else(|| name.clone()),

@@ -8,6 +8,7 @@ use super::Inner;
 use super::connect::Topology;
 use super::error::{UNAUTHORIZED, code, command_error};
 use super::indexes::{Missing, clashes, missing};
+use super::rights::rights;
 use crate::store::copying::COUNTERS;
 use crate::store::inspection::{Finding, clashing, indexes, room};
 use crate::store::{CollectionSpec, StoreError};
@@ -27,6 +28,7 @@ pub(super) async fn inspect(
     let build = command(inner, doc! { "buildInfo": 1 }).await?;
     let mut findings = vec![version(&build), transactions(inner.topology, &hello)];
     findings.push(clock(hello.get_datetime("localTime").copied().unwrap_or(now), now));
+    findings.extend(rights(inner).await?);
     findings.push(declared_indexes(inner, collections).await?);
     findings.extend(disk(inner).await?);
     Ok(findings)

@@ -34,6 +34,7 @@ mod presence;
 mod progress;
 mod reliance;
 mod revision;
+mod rights;
 mod rounds;
 mod steps;
 mod thinning;

@@ -1,7 +1,11 @@
 //! Bodies: what they do not know is refused or told, and fields may be a map.
 
+use std::io::Write;
+
 use bson::doc;
 use bson::raw::RawDocumentBuf;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use inventory_service::store::{Change, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -144,6 +148,54 @@ on_each_store! {
             refused.error(400, "validation_failed");
             assert!(refused.pointers()[0].starts_with("/acl/"), "{:?}", refused.pointers());
         }
+    }
+
+    async fn a_byte_order_mark_in_front_of_json_is_ignored(app) {
+        let kind = app.create_type("rack", &[("hostname", "text")]).await;
+        let object = json!({"type_id": kind, "author_id": 1, "fields": {"hostname": "web"}});
+        let marked = |text: &str| format!("\u{feff}{text}").into_bytes();
+        let packed = |text: &str| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(&marked(text)).expect("memory takes it");
+            encoder.finish().expect("memory takes it")
+        };
+        let one = object.to_string();
+        let list = format!("[{one}]");
+        let posts = [
+            ("/objects/", "application/json", marked(&one), None),
+            ("/objects/", "application/json", packed(&one), Some("gzip")),
+            ("/objects/bulk", "application/json", marked(&list), None),
+            ("/objects/bulk", "application/json", packed(&list), Some("gzip")),
+            ("/objects/bulk", "application/x-ndjson", marked(&one), None),
+            ("/objects/bulk", "application/x-ndjson", packed(&one), Some("gzip")),
+        ];
+        for (path, kind, body, coding) in posts {
+            let mut request = app.request(Method::POST, path).header("Content-Type", kind).body(body);
+            if let Some(coding) = coding {
+                request = request.header("Content-Encoding", coding);
+            }
+            let answer = send(request).await;
+            assert!(answer.status.is_success(), "{path} {kind} {coding:?}: {}", answer.text);
+        }
+        assert_eq!(app.get("/objects/?limit=1").await.json()["total"], 6);
+    }
+
+    async fn a_choice_without_options_and_a_section_of_an_unknown_kind_are_taken_with_a_warning(app) {
+        let fields = json!([
+            {"type": "select", "name": "state", "label": "State"},
+            {"type": "radio", "name": "size", "label": "Size", "options": [{"name": "s", "label": "S"}]},
+        ]);
+        let section = |kind: &str| json!({"type": kind, "name": kind, "label": "Main", "fields": ["state"]});
+        let render_meta = json!({"sections": [section("section"), section("sektion")]});
+        let body = json!({"name": "shirt", "author_id": 1, "fields": fields, "render_meta": render_meta});
+        let created = app.post("/types/", &body).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let warnings: Vec<_> = created.headers.get_all("inventory-warning").iter().collect();
+        assert_eq!(warnings, [
+            "fields/0/options: without options the field takes no value",
+            "render_meta/sections/1/type: \"sektion\" is no known kind of section and is shown as section; known are section \
+             and ref-section",
+        ]);
     }
 
     async fn warnings_are_few_and_short(app) {

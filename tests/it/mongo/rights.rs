@@ -63,3 +63,26 @@ async fn what_the_server_refuses_is_named_with_the_remedy() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_tells_that_a_user_may_only_read() {
+    let Some(program) = program() else { return };
+    let server = Mongod::start_with(program, Deployment::Standalone, &["--auth"]).await;
+    let root = doc! { "createUser": "root", "pwd": "root", "roles": ["root"] };
+    server.client().await.database("admin").run_command(root).await.expect("the first user");
+    let root = format!("mongodb://root:root@{}/admin?directConnection=true", server.address());
+    let root = mongodb::Client::with_uri_str(root).await.expect("a well-formed URI");
+    for (name, role) in [("reader", "read"), ("writer", "readWrite")] {
+        let user = doc! { "createUser": name, "pwd": "hush", "roles": [{ "role": role, "db": "inventory" }] };
+        root.database("admin").run_command(user).await.expect("another user");
+    }
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = |name: &str| format!("mongodb://{name}:hush@{}/inventory?authSource=admin", server.address());
+    let told = said(directory.path(), &uri("reader"), &["check"]);
+    assert!(told.contains("WRONG  rights        the user reader may not insert, update, remove"), "{told}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    command.arg("check").current_dir(directory.path()).env("INVENTORY__STORE__URI", uri("writer"));
+    let output = command.stdin(Stdio::null()).output().expect("the binary starts");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("the user writer may read and write"), "{told}");
+}
