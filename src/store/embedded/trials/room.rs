@@ -32,9 +32,15 @@ const BY_RANK: IndexSpec = IndexSpec::plain("rank", &[up("rank"), up("public_id"
 const COLLECTIONS: &[CollectionSpec] = &[CollectionSpec { name: THINGS, indexes: &[BY_ID, BY_TEXT, BY_TAGS] }];
 const OTHER_INDEXES: &[CollectionSpec] = &[CollectionSpec { name: THINGS, indexes: &[BY_ID, BY_RANK, BY_TAGS] }];
 
+/// Documents of this size have many more keys than one chunk merges.
+const WIDE: usize = 900;
+
 /// The document of an id in a version, of about so many bytes.
 fn document(id: i64, version: i64, bytes: usize) -> RawDocumentBuf {
-    let tags: Vec<i64> = (0..id % 4).map(|tag| (id * 7 + version + tag) % 50).collect();
+    let tags: Vec<i64> = match bytes {
+        WIDE => (0..200).map(|tag| (id * 7919 + version * 31 + tag * 997) % 100_003).collect(),
+        _ => (0..id % 4).map(|tag| (id * 7 + version + tag) % 50).collect(),
+    };
     let text = format!("{}{}", (id * 7919 + version) % 1000, "x".repeat(bytes.saturating_sub(100)));
     let rank = (id * 31 + version) % 97;
     let document = doc! { "_id": id, "public_id": id, "version": version, "rank": rank, "tags": tags, "text": text };
@@ -81,6 +87,25 @@ async fn full(bytes: usize) -> (Arc<Memory>, EmbeddedStore, BTreeSet<i64>) {
         last += 1;
     }
     (memory, store, (1..=last).collect())
+}
+
+#[tokio::test]
+async fn a_document_with_very_many_keys_takes_room_for_the_pages_that_they_fill() {
+    let memory = Memory::of(BTreeMap::new());
+    let store = start(&memory, &options());
+    store.prepare(COLLECTIONS).await.expect("it can be declared");
+    insert(&store, 3, 200).await.expect("there is room");
+    let length = || memory.len(&directory().join(FILE)).expect("in memory").expect("it is there");
+    let before = length();
+    let tags = |id: i64| -> Vec<i64> { (0..20_000).map(|tag| (tag * 7_919 + id) % 1_000_003).collect() };
+    for id in 4..8 {
+        let document = doc! { "_id": id, "public_id": id, "text": "wide", "tags": tags(id) };
+        let document = RawDocumentBuf::try_from(&document).expect("it is BSON");
+        store.commit(Unit::of(Change::Insert { collection: THINGS, document })).await.expect("there is room");
+    }
+    let grown = (length() - before) / MIB;
+    assert!(grown < 64, "the file grew by {grown} MiB");
+    assert_whole(&store).await;
 }
 
 async fn assert_whole(store: &EmbeddedStore) {
@@ -352,7 +377,7 @@ struct Session {
 
 impl Session {
     fn size(&mut self) -> usize {
-        let usual = [100, 300, 900, 3_000, 9_000, 40_000];
+        let usual = [100, 300, WIDE, 3_000, 9_000, 40_000];
         if self.random.below(60) == 0 { 900_000 } else { usual[self.random.below(usual.len())] }
     }
 

@@ -581,10 +581,11 @@ impl<'t> Batch<'t> {
         let (before, after) = (length(before), length(after));
         let mut pages = room::of_document(before.max(after));
         let (mut added, mut removed) = (after, before);
-        for change in keys {
+        for (table, change) in self.tables[&collection].indexes.iter().zip(keys) {
             added += change.add.iter().map(Vec::len).sum::<usize>();
             removed += change.remove.iter().map(Vec::len).sum::<usize>();
-            pages += change.add.iter().chain(&change.remove).map(|key| room::of_key(key.len())).sum::<u64>();
+            let lengths = change.add.iter().chain(&change.remove).map(Vec::len);
+            pages += room::of_keys(lengths, table.packed_entries().is_some());
         }
         let use_ = match added.saturating_sub(removed) as u64 {
             _ if self.is_removal => {

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use crate::store::StoreError;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::{Pages, Use};
+use crate::store::embedded::index::gathered::CHUNK;
 
 /// redb's pages.
 const PAGE: u64 = 4096;
@@ -98,8 +99,24 @@ pub(crate) fn of_tables(indexes: usize) -> u64 {
     (indexes as u64 + 2) * TABLE + NOTES
 }
 
+/// The pages that change with the added and removed keys of one document, by their lengths.
+///
+/// Gathered keys are merged a chunk at a time, and each chunk after the first one asks for its own room. Here, the keys after
+/// the first chunk count with the pages that they fill.
+pub(crate) fn of_keys(lengths: impl Iterator<Item = usize>, are_gathered: bool) -> u64 {
+    let (mut pages, mut later) = (0, 0);
+    for (number, bytes) in lengths.enumerate() {
+        if are_gathered && number >= CHUNK {
+            later += bytes as u64;
+        } else {
+            pages += of_key(bytes);
+        }
+    }
+    if later == 0 { pages } else { pages + of_sorted_keys(later, 0) }
+}
+
 /// The pages that change with an added or removed key of this many bytes.
-pub(crate) fn of_key(bytes: usize) -> u64 {
+fn of_key(bytes: usize) -> u64 {
     KEY + 16 * bytes as u64 / PAGE
 }
 
