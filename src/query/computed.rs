@@ -24,6 +24,11 @@ impl Computed {
         self.expression.comparisons()
     }
 
+    /// See [`Expression::is_bounded`].
+    pub(super) fn is_bounded(&self) -> bool {
+        self.expression.is_bounded()
+    }
+
     /// The value for a document; nothing when it is missing.
     pub(super) fn evaluate(&self, document: &RawDocument, budget: &Budget) -> Result<Option<Bson>, EvalError> {
         self.expression.evaluate_within(document, budget)

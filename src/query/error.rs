@@ -5,11 +5,7 @@ use std::fmt::Write as _;
 use bson::{Bson, DateTime};
 
 use super::budget::Budget;
-use super::size::{STORED, Size};
 use crate::pointer;
-
-/// More parts than an expression makes of usual documents.
-const MUCH: f64 = 12_000.0;
 
 /// Why a filter, a sort or a projection was refused before it was run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +128,28 @@ pub(crate) enum Binding {
     Known(Option<Bson>),
 }
 
+/// How many copies of a document the stages of a pipeline may make of it for a MongoDB server to compare.
+const MOST_COPIES: f64 = 1024.0;
+
+/// What expressions ask of a MongoDB server.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// How many parts are unbounded.
+    unbounded: usize,
+    /// How many copies of a stored document the documents of this stage may hold.
+    product: f64,
+    /// How many of its documents a member may hold that this stage makes: 1 where it makes none.
+    copies: f64,
+    /// How many more all its members hold.
+    beside: f64,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { unbounded: 0, product: 1.0, copies: 1.0, beside: 0.0 }
+    }
+}
+
 /// Where in the client's document the parser is.
 #[derive(Debug)]
 pub(crate) struct Location {
@@ -143,8 +161,8 @@ pub(crate) struct Location {
     bindings: Vec<(String, Binding)>,
     /// For what is computed ahead.
     budget: Budget,
-    /// The size of a document there, with what expressions in front of the place add to it.
-    document: Size,
+    /// What its expressions ask of a MongoDB server.
+    asked: Asked,
 }
 
 impl Location {
@@ -157,7 +175,7 @@ impl Location {
             now: None,
             bindings: Vec::new(),
             budget: Budget::default(),
-            document: Size::document(),
+            asked: Asked::default(),
         }
     }
 
@@ -235,37 +253,32 @@ impl Location {
         &self.budget
     }
 
-    /// The size of a document at this place.
-    pub(crate) fn size_of_document(&self) -> &Size {
-        &self.document
-    }
-
-    /// Remembers the size of an expression under each name on the way to it: one of them is that of the member, or of the
-    /// variable, that it becomes. It may also become the document.
-    pub(crate) fn note_size(&mut self, size: &Size, made: f64) {
-        // Stages hand values on in ways that names do not tell, so anything behind this may be as large as what it has made.
-        let new = size.total().min(made);
-        if new > MUCH {
-            self.document = std::mem::replace(&mut self.document, Size::scalar()).at_least(new);
-        }
-        let steps: Vec<String> = self.steps.iter().map(|step| step.split('.').take(1).collect()).collect();
-        let noted = steps.iter().map(|step| (step, size)).chain(size.members());
-        for (name, size) in noted {
-            self.note(name, size);
+    /// An expression was read whose value holds so many copies of a document; nothing where it is unbounded.
+    pub(crate) fn note_copies(&mut self, copies: Option<f64>) {
+        let Some(copies) = copies else {
+            self.asked.unbounded += 1;
+            return;
+        };
+        if copies > 0.0 {
+            let behind = self.steps.iter().rposition(|step| step.starts_with('$')).map_or(0, |index| index + 1);
+            // Within another member a value stands beside that member's own.
+            let is_nested = self.steps.len() > behind + 1 || self.steps[behind..].iter().any(|step| step.contains('.'));
+            self.asked.beside += copies - 1.0 + f64::from(u8::from(is_nested));
+            self.asked.copies = self.asked.copies.max(2.0);
         }
     }
 
-    /// Remembers that an array of documents becomes that member.
-    pub(crate) fn note_results(&mut self, path: &[String]) {
-        let results = Size::array(STORED, self.document.untold());
-        if let Some(name) = path.first() {
-            self.note(name, &results);
-        }
+    /// A stage was read: what it makes is the document of the stages behind it.
+    pub(crate) fn end_stage(&mut self) {
+        let Asked { unbounded, product, copies, beside } = self.asked;
+        let product = product * f64::max(copies, 1.0 + beside);
+        let unbounded = unbounded + usize::from(product > MOST_COPIES);
+        self.asked = Asked { unbounded, product, ..Asked::default() };
     }
 
-    fn note(&mut self, name: &str, size: &Size) {
-        let known = self.document.member(name).or(size);
-        self.document = std::mem::replace(&mut self.document, Size::scalar()).with(name, known);
+    /// How many parts so far are not for a MongoDB server.
+    pub(crate) fn unbounded(&self) -> usize {
+        self.asked.unbounded
     }
 
     /// How deep the parser is.

@@ -25,7 +25,6 @@ mod projection;
 pub mod raw;
 mod regex;
 pub mod schema;
-mod size;
 mod sort;
 mod tree;
 mod types;

@@ -53,6 +53,15 @@ impl Node {
         }
     }
 
+    /// Whether a MongoDB server may be asked: one document takes its expressions a bounded time.
+    pub fn is_bounded(&self) -> bool {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().all(Self::is_bounded),
+            Self::Expr(computed) => computed.is_bounded(),
+            _ => true,
+        }
+    }
+
     /// `$and`, and several members of one document, in the order of evaluation.
     pub fn all_of(parts: Vec<Node>) -> Self {
         let mut nodes = Vec::with_capacity(parts.len());

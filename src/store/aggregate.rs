@@ -7,9 +7,9 @@ use bson::raw::RawDocument;
 use futures::TryStreamExt;
 
 use super::chunks::Chunks;
-use super::{Documents, StoreError};
+use super::{Documents, FindQuery, StoreError};
 use crate::admission::Share;
-use crate::query::pipeline::{Flow, Nothing};
+use crate::query::pipeline::{Flow, Front, Nothing};
 use crate::query::{Budget, Filter, Pipeline};
 
 /// A pipeline to run on a collection.
@@ -75,6 +75,18 @@ impl Reach {
             StoreError::Query { code: UNAUTHORIZED, message }
         })
     }
+}
+
+/// The query for the front of a pipeline, behind a guard.
+pub(crate) fn find_query(front: &Front, guard: &Filter) -> FindQuery {
+    let filter = behind(&front.filter, guard);
+    let (sort, skip, limit) = (front.sort.clone(), front.skip, front.limit);
+    FindQuery { sort, skip, limit, ..FindQuery::new(filter, Duration::MAX) }
+}
+
+/// The filter, evaluated only where the guard holds.
+pub(crate) fn behind(filter: &Filter, guard: &Filter) -> Filter {
+    if guard.document().is_empty() { filter.clone() } else { filter.clone().guarded_by(guard.clone()) }
 }
 
 /// All documents of the chunks together; [`StoreError::TooLarge`] for more than so many bytes.

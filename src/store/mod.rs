@@ -34,7 +34,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
-pub(crate) use self::aggregate::{Results, piped};
+pub(crate) use self::aggregate::{Results, behind, find_query, piped};
 pub use self::chunks::{ChunkedPage, Chunks};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::{Copying, Dump};

@@ -14,6 +14,7 @@ mod arithmetic;
 mod array;
 mod binary128;
 mod boolean;
+mod bounds;
 mod call;
 mod comparisons;
 mod convert;
@@ -23,7 +24,6 @@ mod divisor;
 mod evaluate;
 mod extremes;
 mod fold;
-mod growth;
 mod hashed_key;
 mod natural;
 mod object;
@@ -57,6 +57,7 @@ pub(in crate::query) use extremes::Extremes;
 #[derive(Debug, Clone)]
 pub struct Expression {
     node: ExprNode,
+    is_bounded: bool,
 }
 
 impl Expression {
@@ -72,10 +73,19 @@ impl Expression {
     /// need the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         let node = parse::ExprParser::new(location).expression(value)?;
-        growth::check(value, location)?;
+        Self::folded(node, bounds::copies(value), location)
+    }
+
+    fn folded(node: ExprNode, copies: Option<f64>, location: &mut Location) -> Result<Self, QueryError> {
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
-        Ok(Self { node })
+        location.note_copies(copies);
+        Ok(Self { node, is_bounded: copies.is_some() })
+    }
+
+    /// Whether a MongoDB server may be asked to run it: one document takes it a bounded time.
+    pub(in crate::query) fn is_bounded(&self) -> bool {
+        self.is_bounded
     }
 
     /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document, and so do the
@@ -89,10 +99,7 @@ impl Expression {
         location: &mut Location,
     ) -> Result<Self, QueryError> {
         let node = parse::ExprParser::on_current(location, variables).expression(value)?;
-        growth::check(value, location)?;
-        let node =
-            fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
-        Ok(Self { node })
+        Self::folded(node, bounds::copies_on_current(value), location)
     }
 
     /// The value for a document and for where its paths begin, see [`Expression::parse_on_current`].

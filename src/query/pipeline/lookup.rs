@@ -91,9 +91,6 @@ impl PipelineParser {
         };
         let Some(into) = into else { return self.fail(code::FAILED_TO_PARSE, "$lookup needs as") };
         let Some(from) = from else { return self.fail(code::FAILED_TO_PARSE, "$lookup needs from") };
-        if sub.is_some() {
-            self.filter.at.note_results(&into);
-        }
         let fields = match (here, there, &sub) {
             (Some(_), Some(there), _) if self.hidden_of(&from) == there.first().map(String::as_str) => {
                 return Err(self.filter.at.refused(format!("nobody may ask for {}", there.join("."))));

@@ -53,6 +53,8 @@ pub type Flow = ControlFlow<()>;
 pub struct Pipeline {
     documents: Vec<Document>,
     stages: Vec<Stage>,
+    /// Where the first stage is that no MongoDB server is asked for, among the documents and among the stages.
+    unbounded: Option<(usize, usize)>,
 }
 
 /// How a client's pipeline is read.
@@ -143,12 +145,15 @@ impl Pipeline {
         if filter.document().is_empty() {
             return Self::empty();
         }
-        Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)] }
+        let unbounded = (!filter.tree().is_bounded()).then_some((0, 0));
+        Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)], unbounded }
     }
 
     /// These stages, and behind them those of another pipeline.
     #[must_use]
     pub fn then(mut self, more: Self) -> Self {
+        let behind = |(documents, stages)| (self.documents.len() + documents, self.stages.len() + stages);
+        self.unbounded = self.unbounded.or(more.unbounded.map(behind));
         self.documents.extend(more.documents);
         self.stages.extend(more.stages);
         self
@@ -187,6 +192,21 @@ impl Pipeline {
     /// What stands at the front and can be answered from indexes; [`Front::stages`] of the pipeline are in it.
     pub fn front(&self) -> Front {
         Front::of(&self.stages)
+    }
+
+    /// The stages that a MongoDB server may be asked for, and how many these are; nothing where it may be asked for all.
+    pub fn bounded_front(&self) -> Option<(Self, usize)> {
+        let (documents, stages) = self.unbounded?;
+        let (documents, front) = (self.documents[..documents].to_vec(), self.stages[..stages].to_vec());
+        Some((Self { documents, stages: front, unbounded: None }, stages))
+    }
+
+    /// The filter, if the stage behind the first `done` is one.
+    pub fn filter_behind(&self, done: usize) -> Option<&Filter> {
+        match self.stages.get(done) {
+            Some(Stage::Match(filter)) => Some(filter),
+            _ => None,
+        }
     }
 
     /// Whether each document gives its own results, whatever the others are, behind the first `done` stages.

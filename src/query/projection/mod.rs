@@ -150,6 +150,11 @@ impl Projection {
         self.root.has_expressions()
     }
 
+    /// Whether a MongoDB server may be asked for it, see [`Node::is_bounded`].
+    pub fn is_bounded(&self) -> bool {
+        self.root.is_bounded()
+    }
+
     /// What the projection leaves of the document.
     ///
     /// # Errors
@@ -212,6 +217,14 @@ fn position(document: &RawDocument, filter: &Filter, budget: &Budget) -> Result<
 impl Branch {
     fn child(&self, name: &[u8]) -> Option<&Child> {
         self.children.iter().find(|(own, _)| own.as_bytes() == name).map(|(_, child)| child)
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.children.iter().all(|(_, child)| match child {
+            Child::Computed(computed) => computed.is_bounded(),
+            Child::Branch(branch) => branch.is_bounded(),
+            Child::Whole | Child::Kept | Child::ElemMatch(_) => true,
+        })
     }
 
     fn has_expressions(&self) -> bool {

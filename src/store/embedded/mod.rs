@@ -58,7 +58,7 @@ use crate::store::chunks::chunks_of;
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery,
-    Page, Store, StoreError, Unit, revision,
+    Page, Store, StoreError, Unit, find_query, revision,
 };
 
 use self::open::files::StoreFiles;
@@ -228,7 +228,7 @@ impl EmbeddedStore {
     /// Results that each come of one document: in chunks, as the documents are read.
     async fn streamed(&self, name: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
         let front = query.pipeline.front();
-        let asked = FindQuery { max_time: query.max_time, ..aggregate::find_query(&front, &query.guard) };
+        let asked = FindQuery { max_time: query.max_time, ..find_query(&front, &query.guard) };
         let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(chunks_of(Documents::new())) };
         let (of, wanted, deadline) = (Arc::clone(&snapshot), asked.clone(), Deadline::after(query.max_time));

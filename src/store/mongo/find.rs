@@ -140,14 +140,24 @@ pub(super) async fn chunks(
     query: &FindQuery,
 ) -> Result<(u64, CursorReading), StoreError> {
     let total = count(inner, None, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
-    let time = ReadTime::Now(inner.topology.read_concern());
+    Ok((total, open(inner, None, collection, query).await?))
+}
+
+/// Begins to read what the query selects.
+pub(super) async fn open(
+    inner: &Inner,
+    moment: Option<Timestamp>,
+    collection: &str,
+    query: &FindQuery,
+) -> Result<CursorReading, StoreError> {
+    let time = moment.map_or_else(|| ReadTime::Now(inner.topology.read_concern()), ReadTime::Moment);
     let reading = match CursorReading::open(inner, collection, query, time, CHUNK).await {
         Err(error) if is_snapshot_lost(&error) => {
             CursorReading::open(inner, collection, query, ReadTime::majority(), CHUNK).await
         }
         outcome => outcome,
     };
-    Ok((total, reading.map_err(|error| query_error(&error))?))
+    reading.map_err(|error| query_error(&error))
 }
 
 async fn read(inner: &Inner, collection: &str, query: &FindQuery, time: ReadTime) -> Result<Documents, ReadTrouble> {

@@ -1,7 +1,7 @@
 //! The store on MongoDB, through the official driver.
 //!
 //! - Filters and projections of clients reach the server unchanged. Documents come back as the bytes of the server, and
-//!   are not decoded here.
+//!   are not decoded here. But expressions that could occupy a server without end are evaluated here: see [`residual`].
 //! - Reads go to the primary and return only data that a majority has. On a replica set all documents of one answer come
 //!   from one point in time. A write is acknowledged when it is on the disks of a majority.
 //! - On a standalone server an answer of several batches may mix states, and readers can see a unit between two steps. If
@@ -33,6 +33,7 @@ mod moment;
 mod presence;
 mod progress;
 mod reliance;
+mod residual;
 mod revision;
 mod rights;
 mod rounds;
@@ -268,6 +269,9 @@ impl Store for MongoStore {
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        if !residual::is_bounded(query) {
+            return Ok(self.residual_page(collection, query, false).await?.documents);
+        }
         let (turn, moment) = (turn_unless(find::is_light(query)).await?, self.moment);
         let find = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
             find::find(&inner, moment, &collection, &query).await
@@ -276,6 +280,9 @@ impl Store for MongoStore {
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        if !residual::is_bounded(query) {
+            return self.residual_page(collection, query, true).await;
+        }
         let (turn, moment) = (turn_unless(find::is_light(query)).await?, self.moment);
         let page = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
             find::page(&inner, moment, &collection, &query).await
@@ -295,6 +302,9 @@ impl Store for MongoStore {
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
+        if !residual::is_bounded(query) {
+            return self.residual_chunks(collection, query).await;
+        }
         let bound = query_bound(query.max_time);
         let begin = async move |inner: Arc<Inner>, collection: String, query: FindQuery| {
             find::chunks(&inner, &collection, &query).await
@@ -306,6 +316,9 @@ impl Store for MongoStore {
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
         query.check_reach()?;
+        if let Some(front) = query.pipeline.bounded_front() {
+            return self.residual_stages(collection, query, front).await;
+        }
         let bound = query_bound(query.max_time);
         let begin = async move |inner: Arc<Inner>, collection: String, query: AggregateQuery| {
             aggregate::open(&inner, &collection, &query).await
@@ -316,6 +329,9 @@ impl Store for MongoStore {
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        if !residual::is_bounded(query) {
+            return self.residual_explanation(collection, query).await;
+        }
         let bound = query_bound(query.max_time.saturating_mul(3));
         let turn = Some(admission::turn().await?);
         self.ask(bound, (collection, query), turn, async move |inner, collection, query| {
@@ -325,6 +341,9 @@ impl Store for MongoStore {
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        if !filter.tree().is_bounded() {
+            return self.residual_count(collection, filter, max_time).await;
+        }
         let moment = self.moment;
         let count = move |inner: Arc<Inner>, collection: String, filter: Filter| async move {
             totals::count(&inner, moment, &collection, &filter, max_time).await

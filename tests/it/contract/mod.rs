@@ -10,6 +10,7 @@ mod finding;
 mod guards;
 mod indexes;
 pub(crate) mod support;
+mod unbounded;
 mod units;
 
 use std::any::Any;
@@ -154,6 +155,14 @@ pub(crate) mod all {
             other_collections_show_what_is_not_hidden
             a_collection_beyond_reach_is_not_read
             a_failure_on_a_document_is_an_error_of_the_pipeline
+        }
+        unbounded {
+            an_unbounded_filter_finds_what_it_finds_anywhere
+            an_unbounded_filter_is_evaluated_on_nothing_that_is_hidden
+            an_unbounded_projection_is_computed_as_any
+            unbounded_stages_run_as_any
+            unbounded_stages_see_nothing_that_is_hidden
+            what_takes_without_end_ends_with_its_time
         }
         explaining {
             explain_names_the_index_and_its_bounds

@@ -229,8 +229,9 @@ impl Bench {
             on_purpose: error.kind != QueryErrorKind::Malformed,
             words: error.to_string(),
         });
-        let ends =
-            ["ends a MongoDB server", "exhausts a MongoDB server"].iter().any(|words| error.message.contains(words));
+        let ends = ["ends a MongoDB server", "needs too much memory", "nested deeper than"]
+            .iter()
+            .any(|words| error.message.contains(words));
         let mongo = if ends { ours.clone() } else { self.ask_server(question, Asked::AsItIs).await };
         Answers { mongo, plain: ours.clone(), indexed: ours }
     }

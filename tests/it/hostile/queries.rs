@@ -74,38 +74,38 @@ on_each_store! {
 
     async fn no_expression_ends_or_exhausts_the_server_of_the_database(app) {
         some_objects(app).await;
-        let range = |end: i64| json!({"$range": [0, end]});
-        let steps = |end: i64, initial: Value, body: Value| json!({"$reduce": {"input": range(end), "initialValue": initial, "in": body}});
-        let many = json!({"$map": {"input": range(100_000), "in": range(100_000)}});
-        for expression in [
-            steps(200_000, json!({}), json!({"a": "$$value"})),
-            steps(40, json!([1]), json!({"$concatArrays": ["$$value", "$$value"]})),
-            steps(40, json!("aaaa"), json!({"$concat": ["$$value", "$$value"]})),
-            many.clone(),
+        let range = |end: Value| json!({"$range": [0, end]});
+        let steps = |end: i64, initial: Value, body: Value| json!({"$reduce": {"input": range(json!(end)), "initialValue": initial, "in": body}});
+        // What depends on a document is not computed ahead.
+        let one = json!({"$size": "$fields"});
+        let many = json!({"$multiply": [100_000, one]});
+        for (expression, codes) in [
+            (steps(200_000, json!({}), json!({"a": "$$value"})), ["query_15", "query_146"]),
+            (steps(200_000, json!({"n": one}), json!({"a": "$$value"})), ["query_15", "query_146"]),
+            (steps(40, json!([one]), json!({"$concatArrays": ["$$value", "$$value"]})), ["query_146", "query_146"]),
+            (steps(40, json!({"$toString": one}), json!({"$concat": ["$$value", "$$value"]})), ["query_16493", "query_146"]),
+            (json!({"$map": {"input": range(many.clone()), "in": range(many)}}), ["query_146", "query_146"]),
         ] {
             let condition = json!({"$expr": {"$eq": [{"$type": expression}, "zz"]}});
-            let query = json!({"filter": condition});
-            app.post("/objects/query", &query).await.error(400, "query_224");
-            app.post("/objects/query", &json!({"filter": [{"$match": condition}]})).await.error(400, "query_224");
-            app.post("/objects/query", &json!({"projection": {"a": expression}})).await.error(400, "query_224");
-            for stage in [
-                json!({"$set": {"a": expression}}),
-                json!({"$group": {"_id": null, "a": {"$max": expression}}}),
-                json!({"$group": {"_id": expression}}),
-                json!({"$replaceWith": {"a": expression}}),
-                json!({"$redact": {"$cond": [expression, "$$KEEP", "$$PRUNE"]}}),
-                json!({"$lookup": {"from": "framework.objects", "let": {"a": expression}, "pipeline": [], "as": "b"}}),
-                json!({"$facet": {"a": [{"$sortByCount": expression}]}}),
+            for (path, question) in [
+                ("query", json!({"filter": condition})),
+                ("query", json!({"filter": [{"$match": condition}]})),
+                ("query", json!({"projection": {"a": expression}})),
+                ("aggregate", json!({"pipeline": [{"$set": {"a": expression}}]})),
+                ("aggregate", json!({"pipeline": [{"$group": {"_id": null, "a": {"$max": expression}}}]})),
+                ("aggregate", json!({"pipeline": [{"$group": {"_id": expression}}]})),
+                ("aggregate", json!({"pipeline": [{"$replaceWith": {"a": expression}}]})),
+                ("aggregate", json!({"pipeline": [{"$redact": {"$cond": [expression, "$$KEEP", "$$PRUNE"]}}]})),
+                ("aggregate", json!({"pipeline": [{"$facet": {"a": [{"$sortByCount": expression}]}}]})),
+                ("aggregate", json!({"pipeline": [{"$lookup": {"from": "framework.objects", "let": {"a": expression}, "pipeline": [], "as": "b"}}]})),
             ] {
-                app.post("/objects/aggregate", &json!({"pipeline": [stage]})).await.error(400, "query_224");
+                let refused = app.post(&format!("/objects/{path}"), &question).await;
+                assert_eq!(refused.status, 400, "{question}: {}", refused.text);
+                let code = refused.json()["code"].clone();
+                assert!(codes.iter().any(|known| code == *known), "{question}: {}", refused.text);
             }
             assert_eq!(app.get("/objects/?limit=1").await.status, 200);
         }
-        let twice = json!({"$map": {"input": "$a", "in": {"$map": {"input": "$a", "in": 1}}}});
-        let stages = json!({"pipeline": [{"$set": {"a": range(400_000)}}, {"$set": {"b": twice}}]});
-        app.post("/objects/aggregate", &stages).await.error(400, "query_224");
-        let told = app.post("/objects/query", &json!({"filter": {"$expr": many}})).await.json();
-        assert_eq!(told["errors"][0]["pointer"], "/$expr/$map/in/$range", "{told}");
     }
 
     async fn no_filter_leaves_its_collection(app) {

@@ -156,6 +156,7 @@ async fn fresh() -> Option<Fixture> {
         ("copying", "it writes"),
         ("concurrency", "it writes"),
         ("other_collections_show_what_is_not_hidden", "its pipelines name collections, which have other names here"),
+        ("unbounded_stages_see_nothing_that_is_hidden", "its pipelines name collections, which have other names here"),
         ("explain_names_the_index_and_its_bounds", "the listener does not explain how documents are counted"),
     ];
     Some(Fixture { store, keep: Box::new(()), differences })

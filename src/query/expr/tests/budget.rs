@@ -1,64 +1,59 @@
 //! What an expression may cost in memory.
 
-use bson::{Bson, bson, doc};
+use bson::{Bson, bson};
 
-use super::{code, on, value};
+use super::{code, value};
 
 /// `$reduce` over so many steps.
 fn reduce(steps: i32, initial: &str, body: Bson) -> Bson {
     bson!({ "$reduce": { "input": { "$range": [0, steps] }, "initialValue": initial, "in": body } })
 }
 
-/// A text of four letters, doubled so many times.
-fn doubled(times: usize) -> Bson {
-    (0..times).fold(
-        bson!("aaaa"),
-        |text, _| bson!({ "$let": { "vars": { "text": text }, "in": { "$concat": ["$$text", "$$text"] } } }),
-    )
-}
-
-/// The number of the failure on a document whose `t` is a text of so many letters: nobody knows that ahead.
-fn code_on(letters: usize, expression: Bson) -> i32 {
-    on(&doc! { "t": "a".repeat(letters) }, expression).expect_err("a failure")
-}
-
 #[test]
-fn a_text_that_becomes_too_long_is_refused() {
-    assert_eq!(code_on(1024 * 1024, bson!({ "$concat": vec!["$t"; 17] })), 16493);
+fn a_text_that_doubles_over_and_over_is_refused() {
+    let doubled = reduce(40, "aaaa", bson!({ "$concat": ["$$value", "$$value"] }));
+    assert_eq!(code(bson!({ "$strLenCP": doubled })), 16493);
 }
 
 #[test]
 fn a_text_of_16_mib_is_still_one() {
-    assert_eq!(value(bson!({ "$strLenBytes": doubled(22) })), Bson::Int32(16 * 1024 * 1024));
+    let doubled = reduce(22, "aaaa", bson!({ "$concat": ["$$value", "$$value"] }));
+    assert_eq!(value(bson!({ "$strLenBytes": doubled })), Bson::Int32(16 * 1024 * 1024));
 }
 
 #[test]
 fn a_replacement_that_makes_a_text_too_long_is_refused_before_it_is_made() {
-    let replaced = bson!({ "$replaceAll": { "input": "$t", "find": "a", "replacement": "$t" } });
-    assert_eq!(code_on(8192, bson!({ "$strLenCP": replaced })), 16493);
+    let doubled = reduce(20, "aaaa", bson!({ "$concat": ["$$value", "$$value"] }));
+    let replaced = bson!({ "$replaceAll": { "input": "$$long", "find": "a", "replacement": "$$long" } });
+    assert_eq!(code(bson!({ "$let": { "vars": { "long": doubled }, "in": { "$strLenCP": replaced } } })), 16493);
 }
 
 #[test]
-fn arrays_that_grow_too_large_are_refused() {
-    let document = doc! { "a": vec![1; 200_000] };
-    let made = |expression: Bson| on(&document, bson!({ "$size": expression }));
-    assert_eq!(made(bson!({ "$concatArrays": vec!["$a"; 40] })), Err(146));
-    assert_eq!(made(bson!({ "$zip": { "inputs": vec!["$a"; 40] } })), Err(146));
-    assert_eq!(made(bson!({ "$map": { "input": "$a", "in": "$a" } })), Err(146));
+fn arrays_that_grow_without_end_are_refused() {
+    let grown = |body: Bson| {
+        let input = bson!({ "$range": [0, 40] });
+        code(bson!({ "$size": { "$reduce": { "input": input, "initialValue": [1], "in": body } } }))
+    };
+    assert_eq!(grown(bson!({ "$concatArrays": ["$$value", "$$value"] })), 146);
+    assert_eq!(grown(bson!({ "$setUnion": [["$$value", 1], ["$$value"], [["$$value"]]] })), 146);
+    assert_eq!(grown(bson!({ "$zip": { "inputs": ["$$value", "$$value"] } })), 146);
+    assert_eq!(grown(bson!({ "$map": { "input": [1, 2], "in": "$$value" } })), 146);
+    assert_eq!(grown(bson!({ "a": "$$value", "b": "$$value" })), 146);
 }
 
 #[test]
 fn defaults_that_fill_long_rows_are_refused_before_they_are_made() {
-    let inputs = bson!([[], { "$range": [0, 80_000] }]);
-    let zip = bson!({ "$zip": { "inputs": inputs, "useLongestLength": true, "defaults": ["$t", 0] } });
-    assert_eq!(code_on(512, bson!({ "$size": zip })), 146);
+    let long = reduce(20, "aaaa", bson!({ "$concat": ["$$value", "$$value"] }));
+    let inputs = bson!([[], { "$range": [0, 100_000] }]);
+    let zip = bson!({ "$zip": { "inputs": inputs, "useLongestLength": true, "defaults": [long, 0] } });
+    assert_eq!(code(bson!({ "$size": zip })), 146);
 }
 
 #[test]
 fn a_text_split_into_too_many_parts_is_refused() {
-    let letters = 4 * 1024 * 1024;
-    assert_eq!(code_on(letters, bson!({ "$size": { "$split": ["$t", "a"] } })), 146);
-    assert_eq!(code_on(letters, bson!({ "$size": { "$regexFindAll": { "input": "$t", "regex": "a" } } })), 146);
+    let long = reduce(20, "aaaa", bson!({ "$concat": ["$$value", "$$value"] }));
+    assert_eq!(code(bson!({ "$size": { "$split": [long.clone(), "a"] } })), 146);
+    assert_eq!(code(bson!({ "$size": { "$regexFindAll": { "input": long, "regex": "a" } } })), 146);
 }
 
 #[test]
@@ -77,4 +72,9 @@ fn what_was_used_and_dropped_does_not_count() {
         bson!({ "$concat": [{ "$toString": { "$size": { "$range": [0, { "$add": [100_000, "$$this"] }] } } }, ""] }),
     );
     assert_eq!(value(last), Bson::from("100039"));
+}
+
+#[test]
+fn arrays_in_arrays_without_end_are_refused() {
+    assert_eq!(code(reduce(100_000, "", bson!(["$$value"]))), 15);
 }

@@ -1,9 +1,9 @@
 //! What expressions mean, as a MongoDB 6.0.5 was seen to answer.
 
 mod arrays;
+mod bounds;
 mod budget;
 mod dates;
-mod growth;
 mod language;
 mod numbers;
 mod text;

@@ -10,7 +10,7 @@ use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::Question;
 use crate::store::embedded::read::parallel;
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::{AggregateQuery, Documents, FindQuery, Reach, Results, StoreError, piped};
+use crate::store::{AggregateQuery, Documents, FindQuery, Reach, Results, StoreError, behind, find_query, piped};
 
 /// The collections of a snapshot, as far as the caller may see them.
 pub(crate) struct Reading<'a> {
@@ -30,18 +30,6 @@ impl Source for Reading<'_> {
     ) -> Result<(), StoreError> {
         self.read(collection, &find_query(front, self.reach.guard_of(collection)?), visit)
     }
-}
-
-/// The query for the front of a pipeline, behind a guard.
-pub(crate) fn find_query(front: &Front, guard: &Filter) -> FindQuery {
-    let filter = behind(&front.filter, guard);
-    let (sort, skip, limit) = (front.sort.clone(), front.skip, front.limit);
-    FindQuery { sort, skip, limit, ..FindQuery::new(filter, std::time::Duration::MAX) }
-}
-
-/// The filter, evaluated only where the guard holds.
-pub(crate) fn behind(filter: &Filter, guard: &Filter) -> Filter {
-    if guard.document().is_empty() { filter.clone() } else { filter.clone().guarded_by(guard.clone()) }
 }
 
 impl<'a> Reading<'a> {

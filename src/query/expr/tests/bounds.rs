@@ -1,0 +1,163 @@
+//! Which expressions a MongoDB server may be asked to run.
+
+use bson::{Bson, bson};
+
+use super::{DateTime, Expression, NOW};
+use crate::query::{Limits, Pipeline};
+
+fn is_bounded(expression: &Bson) -> bool {
+    let parsed = Expression::parse_alone(expression, DateTime::from_millis(NOW));
+    parsed.unwrap_or_else(|error| panic!("{expression}: {error}")).is_bounded()
+}
+
+#[track_caller]
+fn assert_all(expressions: &[Bson], expected: bool) {
+    for expression in expressions {
+        assert_eq!(is_bounded(expression), expected, "{expression}");
+    }
+}
+
+fn map(input: impl Into<Bson>, body: impl Into<Bson>) -> Bson {
+    bson!({ "$map": { "input": input.into(), "in": body.into() } })
+}
+
+fn reduce(body: impl Into<Bson>) -> Bson {
+    bson!({ "$reduce": { "input": "$a", "initialValue": 0, "in": body.into() } })
+}
+
+#[test]
+fn what_visits_each_stored_value_about_once_is_bounded() {
+    let entry = bson!({ "$filter": { "input": "$fields", "cond": { "$eq": ["$$this.name", "hostname"] } } });
+    assert_all(
+        &[
+            bson!({ "$gt": ["$a.b", { "$add": ["$c", 1] }] }),
+            bson!({ "$arrayElemAt": [entry.clone(), 0] }),
+            bson!({ "$let": { "vars": { "e": { "$first": [entry.clone()] } }, "in": { "$toUpper": "$$e.value" } } }),
+            bson!({ "$filter": { "input": "$a", "cond": { "$gte": ["$$this.n", "$limit"] } } }),
+            bson!({ "$filter": { "input": "$a", "as": "x", "cond": { "$in": ["$$x.kind", ["b", "c"]] } } }),
+            map("$a", bson!({ "$multiply": ["$$this.n", { "$size": "$a" }] })),
+            map("$a", bson!({ "name": "$$this.name", "upper": { "$toUpper": "$$this.name" } })),
+            map("$a", map("$$this.list", bson!({ "$strLenCP": "$$this" }))),
+            map(bson!({ "$range": [0, 100] }), bson!({ "$eq": [{ "$arrayElemAt": ["$a", "$$this"] }, "$$this"] })),
+            map(entry, "$$this.value"),
+            reduce(bson!({ "$add": ["$$value", "$$this.n"] })),
+            reduce(bson!({ "$max": ["$$value", { "$size": "$$this.list" }] })),
+            bson!({ "$concatArrays": ["$a", ["$b"]] }),
+            bson!({ "$concat": ["$a", " ", { "$toString": "$b" }] }),
+            bson!({ "$split": ["$a", ","] }),
+            bson!({ "$trim": { "input": "$a" } }),
+            bson!({ "$regexMatch": { "input": "$a", "regex": "^web" } }),
+            bson!({ "$cond": { "if": { "$isArray": ["$a"] }, "then": "$a", "else": [] } }),
+            bson!({ "$switch": { "branches": [{ "case": { "$gt": ["$a", 1] }, "then": "$b" }], "default": 0 } }),
+            bson!({ "$sortArray": { "input": "$a", "sortBy": { "n": 1 } } }),
+            bson!({ "$dateToString": { "date": "$a", "format": "%Y" } }),
+            bson!({ "$mergeObjects": ["$$ROOT", { "a": 1 }] }),
+        ],
+        true,
+    );
+}
+
+#[test]
+fn what_goes_over_something_for_each_of_many_is_not_bounded() {
+    let long = bson!({ "$range": [0, 40_000] });
+    assert_all(
+        &[
+            map(long.clone(), bson!({ "$indexOfCP": ["$text", "ab"] })),
+            map("$a", map("$a", 1)),
+            map("$a", map("$b", "$$this")),
+            map("$a", map(bson!([1, 2]), "$$this")),
+            map("$a", bson!({ "$strLenCP": "$text" })),
+            map("$a", bson!({ "$in": ["$$this", "$b"] })),
+            map("$a", bson!({ "$eq": ["$b", "$c"] })),
+            map("$a", bson!({ "$eq": ["$$this", "$b.c"] })),
+            map("$a", "$b"),
+            map("$a", bson!(["$$this", "$$ROOT"])),
+            map("$a", bson!({ "$let": { "vars": { "x": "$b" }, "in": { "$size": { "$objectToArray": "$$x" } } } })),
+            map("$a", bson!({ "$map": { "input": "$$this.b", "as": "x", "in": map("$$this.c", 1) } })),
+            map("$a", bson!({ "$regexMatch": { "input": "$$this", "regex": "(a+)+$" } })),
+            bson!({ "$size": long }),
+            bson!({ "$range": [0, "$n"] }),
+            bson!({ "$indexOfCP": ["$text", "$sought"] }),
+            bson!({ "$split": ["$text", "$sought"] }),
+            bson!({ "$replaceAll": { "input": "$text", "find": "a", "replacement": "$text" } }),
+            bson!({ "$trim": { "input": "$text", "chars": "$text" } }),
+            bson!({ "$regexFindAll": { "input": "$text", "regex": "a" } }),
+            bson!({ "$filter": { "input": "$a", "cond": true, "limit": { "$size": { "$range": [1, "$n"] } } } }),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn only_what_adds_up_to_a_number_is_a_bounded_reduction() {
+    assert_all(
+        &[
+            reduce(bson!(["$$value"])),
+            reduce(bson!({ "a": "$$value" })),
+            reduce(bson!({ "$concat": ["$$value", "$$this"] })),
+            reduce(bson!({ "$concatArrays": ["$$value", ["$$this"]] })),
+            reduce(bson!({ "$cond": [{ "$gt": ["$$this", "$$value"] }, "$$this", "$$value"] })),
+            bson!({ "$reduce": { "input": "$a", "initialValue": "$b", "in": { "$size": "$$value" } } }),
+            reduce(bson!({ "$add": ["$$value", { "$strLenCP": "$text" }] })),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn copies_that_stages_make_of_copies_are_bounded_while_they_are_few() {
+    let is_bounded = |stages: Vec<Bson>| {
+        let pipeline = Pipeline::parse(&stages, &Limits::NONE, DateTime::from_millis(NOW)).expect("a pipeline");
+        pipeline.bounded_front().is_none()
+    };
+    let doubling = [
+        bson!({ "$set": { "a": ["$a", "$a"] } }),
+        bson!({ "$set": { "a": "$$ROOT" } }),
+        bson!({ "$set": { "a.b": "$a" } }),
+        bson!({ "$set": { "a": { "b": "$a" } } }),
+        bson!({ "$replaceWith": { "a": "$$ROOT", "b": "$$ROOT" } }),
+        bson!({ "$group": { "_id": null, "a": { "$push": { "x": "$a", "y": "$a" } } } }),
+    ];
+    for stage in doubling {
+        assert!(is_bounded(vec![stage.clone(); 4]), "{stage}");
+        assert!(!is_bounded(vec![stage.clone(); 30]), "{stage}");
+    }
+    let counted = bson!({ "$set": { "n": { "$add": ["$n", 1] }, "m": { "$size": "$a" } } });
+    assert!(is_bounded(vec![counted; 100]));
+    let usual = vec![
+        bson!({ "$match": { "a": 1 } }),
+        bson!({ "$group": { "_id": "$type_id", "n": { "$sum": 1 }, "names": { "$push": { "id": "$_id", "name": "$name" } }, "one": { "$first": "$a" } } }),
+        bson!({ "$project": { "n": 1, "names": { "$slice": ["$names", 3] }, "one": "$one", "two": "$n" } }),
+        bson!({ "$set": { "text": { "$concat": ["$a", "$b"] } } }),
+    ];
+    assert!(is_bounded(usual));
+}
+
+#[test]
+fn what_redact_asks_of_each_inner_document_is_bounded_if_it_is_about_that_one() {
+    let is_bounded = |condition: Bson| {
+        let stage = bson!({ "$redact": { "$cond": [condition, "$$DESCEND", "$$PRUNE"] } });
+        let pipeline = Pipeline::parse(&[stage], &Limits::NONE, DateTime::from_millis(NOW)).expect("a pipeline");
+        pipeline.bounded_front().is_none()
+    };
+    assert!(is_bounded(bson!({ "$gt": ["$level", 3] })));
+    assert!(is_bounded(bson!({ "$in": ["a", { "$ifNull": ["$tags", ["a"]] }] })));
+    assert!(!is_bounded(bson!({ "$gt": [{ "$size": { "$objectToArray": "$$ROOT" } }, 3] })));
+}
+
+#[test]
+fn the_stages_in_front_of_an_unbounded_one_are_for_the_server() {
+    let front_of = |stages: &[Bson]| {
+        let pipeline = Pipeline::parse(stages, &Limits::NONE, DateTime::from_millis(NOW)).expect("a pipeline");
+        pipeline.bounded_front().map(|(front, done)| (front.documents().len(), done))
+    };
+    let endless = bson!({ "$expr": { "$size": { "$range": [0, "$n"] } } });
+    let (bounded, unbounded) = (bson!({ "$match": { "a": 1 } }), bson!({ "$match": endless.clone() }));
+    assert_eq!(front_of(&[bounded.clone(), bson!({ "$sortByCount": "$a" })]), None);
+    assert_eq!(front_of(&[bounded.clone(), unbounded.clone()]), Some((1, 1)));
+    // This one stage is two.
+    assert_eq!(front_of(&[bson!({ "$sortByCount": "$a" }), unbounded.clone(), bounded.clone()]), Some((1, 2)));
+    assert_eq!(front_of(&[bounded, bson!({ "$facet": { "x": [unbounded.clone()] } })]), Some((1, 1)));
+    let lookup = bson!({ "$lookup": { "from": "things", "pipeline": [unbounded], "as": "x" } });
+    assert_eq!(front_of(&[lookup]), Some((0, 0)));
+}
