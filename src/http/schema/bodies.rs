@@ -10,8 +10,8 @@ use crate::domain::user::{
     LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, OIDC_AUTHENTICATOR, PASSWORD_MASK, SHORTEST_PASSWORD,
 };
 use crate::domain::{
-    category_input, group_input, object_input, revert_input, setting_input, token_input, type_input, user_input,
-    webhook_input,
+    category_input, group_input, object_fields, object_input, revert_input, setting_input, token_input, type_input,
+    user_input, webhook_input,
 };
 use crate::json::merge;
 
@@ -92,8 +92,8 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("PipelineBody", pipeline_body()),
         ("TypeBody", body(&type_input::TYPE, &type_rules)),
         ("TypePatch", patch(&type_input::TYPE, &type_rules)),
-        ("TypeField", object(&type_input::FIELD, Use::Answer)),
-        ("RenderMeta", object(&type_input::RENDER_META, Use::Answer)),
+        ("TypeField", merged(object(&type_input::FIELD, Use::Answer), &said_of_fields())),
+        ("RenderMeta", merged(object(&type_input::RENDER_META, Use::Answer), &said_of_rendering())),
         ("CategoryBody", body(&category_input::CATEGORY, &category_rules)),
         ("CategoryPatch", patch(&category_input::CATEGORY, &category_rules)),
         ("NewUser", requiring(body(&user_input::USER, &user_rules), &["password"])),
@@ -235,7 +235,64 @@ fn chosen_id() -> Value {
 }
 
 fn object_rules() -> Value {
-    json!({"properties": {"public_id": chosen_id()}})
+    let said = described(&[
+        ("type_id", "The type that the object is of. It cannot change."),
+        ("author_id", "The user who made it. An update keeps the stored one."),
+        ("fields", "The values: a list of names and values, or a map from name to value."),
+        ("active", "Whether the object is in use."),
+        ("version", "Three numbers. The service increases it with each change, unless the body has another one."),
+        ("status", "Kept, without effect."),
+        ("views", "Taken when the object is made, and not used."),
+    ]);
+    merged(said, &json!({"properties": {"public_id": chosen_id()}}))
+}
+
+/// What is said of members, each with its name.
+fn described(members: &[(&str, &str)]) -> Value {
+    let said = |(name, text): &(&str, &str)| ((*name).to_owned(), json!({"description": text}));
+    json!({"properties": members.iter().map(said).collect::<Map<_, _>>()})
+}
+
+fn said_of_fields() -> Value {
+    let known = object_fields::kinds().join(", ");
+    let kind = format!("What its values are: {known}. The values of any other kind can be any JSON.");
+    described(&[
+        ("type", kind.as_str()),
+        ("name", "The name by which objects hold the value, and filters ask for it: `f.<name>`."),
+        ("label", "What people read."),
+        ("required", "Whether objects must have a value."),
+        ("description", "What it means, for people."),
+        ("regex", "A pattern that has to match the whole value of a text."),
+        ("placeholder", "What a form shows while there is no value."),
+        ("value", "The value of new objects that come without one, as text."),
+        ("helperText", "What a form says beside the field."),
+        ("default", "Kept, without effect. The default is `value`."),
+        ("options", "What a `select` or `radio` can be: objects hold the `name`."),
+        ("ref_types", "The types to whose objects a `ref` may lead; any, where the list is empty."),
+        ("summaries", "How a `ref` shows its object, for each type; else the summary of that type does."),
+    ])
+}
+
+fn said_of_rendering() -> Value {
+    let sections = described(&[
+        ("type", "`section`, or `ref-section`: that one shows fields of the object to which its field leads."),
+        ("fields", "The names of its fields, in their order."),
+        ("reference", "For a `ref-section`: the type, and which section and fields of it are shown."),
+    ]);
+    let externals = described(&[
+        ("href", "A link. Each `{}` stands for the value of the next field, percent-encoded."),
+        ("icon", "The name of an icon."),
+        ("fields", "The names of the fields whose values the link takes; also `object_id`."),
+    ]);
+    json!({"properties": {
+        "icon": {"description": "The name of an icon."},
+        "sections": {"description": "The groups of fields that a rendered object shows.", "items": sections},
+        "externals": {"description": "Links that a rendered object shows.", "items": externals},
+        "summary": merged(
+            described(&[("fields", "The names of the fields whose values make the line.")]),
+            &json!({"description": "The line that stands for an object."}),
+        ),
+    }})
 }
 
 fn type_rules() -> Value {
@@ -244,13 +301,21 @@ fn type_rules() -> Value {
         "propertyNames": {"pattern": "^[0-9]{1,18}$"},
         "additionalProperties": {"type": "array", "items": {"type": "string", "enum": type_input::PERMISSIONS}},
     });
+    let field = json!({"properties": {"name": {"minLength": 1}, "regex": {"format": "field-pattern"}}});
     json!({"properties": {
         "public_id": chosen_id(),
-        "fields": {"items": {"properties": {
-            "name": {"minLength": 1},
-            "regex": {"format": "field-pattern", "description": "has to match the whole value"},
-        }}},
-        "acl": {"properties": {
+        "name": {"description": "Its name for programs, in kebab case."},
+        "label": {"description": "What people read; made from the name when nothing is said."},
+        "author_id": {"description": "The user who made it. An update keeps the stored one."},
+        "active": {"description": "Whether objects can be made and changed. Those of an inactive type can only be read."},
+        "description": {"description": "What it means, for people."},
+        "version": {"description": "Its version, for people; 1.0.0 when nothing is said."},
+        "fields": {
+            "description": "What its objects hold. A list that is sent replaces the stored one.",
+            "items": merged(said_of_fields(), &field),
+        },
+        "render_meta": merged(said_of_rendering(), &json!({"description": "How its objects are rendered."})),
+        "acl": {"description": "Which groups may do what with its objects.", "properties": {
             "activated": {"type": "boolean"},
             "groups": {"type": "object", "properties": {"includes": groups}},
         }},
