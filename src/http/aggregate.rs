@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::params::understood;
 use super::schema::{Aggregated, PipelineBody, operation};
 use super::state::HttpState;
-use crate::query::Effort;
+use crate::query::{Effort, Fields, Pipeline};
 use crate::service::advice;
 use crate::service::aggregate as service;
 use crate::service::field_names;
@@ -31,11 +31,13 @@ pub(super) async fn aggregate_objects(
     state.no_parameters(&request)?;
     let stages = stages(body)?;
     let fields = field_names::fields(&state.services, &caller.0).await?;
-    let (limits, now) = (state.params.limits, state.services.now());
-    let terms = service::terms("pipeline", limits, now);
-    let read = move |effort: &Effort| Ok(fields.pipeline(&stages, &terms, effort)?);
-    // Pipelines are read as work: how long they are does not tell how long that takes.
-    let pipeline = understood(usize::MAX, state.services.max_time, read).await?;
+    let pipeline = match pipeline(&state, &stages, &fields).await {
+        Ok(pipeline) => pipeline,
+        Err(refusal) => match field_names::newer(&state.services, &caller.0, &fields).await? {
+            Some(newer) => pipeline(&state, &stages, &newer).await?,
+            None => return Err(refusal),
+        },
+    };
     let asked = pipeline.documents().to_vec();
     let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
     let advice = advice::of_pipeline(&state.services, &caller.0, &asked, found.is_empty()).await?;
@@ -43,6 +45,14 @@ pub(super) async fn aggregate_objects(
     let beside = json!({"count": found.len()});
     let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");
     Ok(envelope::advised(response, &advice))
+}
+
+/// Reads a pipeline as work: how long it is does not tell how long that takes.
+async fn pipeline(state: &HttpState, stages: &[Bson], fields: &Fields) -> Result<Pipeline, ApiError> {
+    let terms = service::terms("pipeline", state.params.limits, state.services.now());
+    let (fields, stages) = (fields.clone(), stages.to_vec());
+    let read = move |effort: &Effort| Ok(fields.pipeline(&stages, &terms, effort)?);
+    understood(usize::MAX, state.services.max_time, read).await
 }
 
 fn stages(body: JsonBody) -> Result<Vec<Bson>, ApiError> {

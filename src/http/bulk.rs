@@ -10,7 +10,7 @@ use super::conditional::Precondition;
 use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
-use super::objects::{fields, read_on_references, refuse_if_match};
+use super::objects::{read_on_references, refuse_if_match, with_fields};
 use super::params::Parameters;
 use super::schema::{
     Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
@@ -139,8 +139,7 @@ async fn selection(state: &HttpState, caller: &Caller, sent: &Parameters) -> Res
     let filter = filter.ok_or_else(|| required("filter", "which objects; {} for all"))?;
     let count = sent.number("expected_count")?;
     let expected_count = count.ok_or_else(|| required("expected_count", "how many objects the filter matches"))?;
-    let fields = fields(state, caller, sent).await?;
-    let filter = state.object_filter(filter, fields).await?;
+    let filter = with_fields(state, caller, sent, async |fields| state.object_filter(filter, fields).await).await?;
     Ok(Selection { filter, expected_count, most: state.params.max_bulk })
 }
 

@@ -11,7 +11,7 @@ use super::envelope;
 use super::error::ApiError;
 use super::files::{File, SHEET, SentFormat};
 use super::idempotency::IdempotencyKey;
-use super::objects::{LIST, fields};
+use super::objects::{LIST, with_fields};
 use super::params::{Parameters, read_order, read_sort};
 use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, operation};
 use super::state::HttpState;
@@ -19,7 +19,7 @@ use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::discovery::HostFields;
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::plural::counted;
-use crate::query::Filter;
+use crate::query::{Fields, Filter};
 use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
 use crate::service::{Caller, ErrorCode, advice};
@@ -122,12 +122,15 @@ async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> 
         _ => ExportForm::Ndjson,
     };
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
-    let fields = fields(state, caller, sent).await?;
-    let fields = fields.map(|fields| type_id.map_or_else(|| fields.clone(), |type_id| fields.clone().of_type(type_id)));
-    let filter = state.object_filter(filter, fields.clone()).await?;
-    let fields = fields.map(|fields| fields.within(filter.document()));
-    let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
-    let sort = read_sort(sent, read_order(sent)?, &LIST, fields.as_ref())?;
+    let read = async |fields: Option<Fields>| {
+        let fields =
+            fields.map(|fields| type_id.map_or_else(|| fields.clone(), |type_id| fields.clone().of_type(type_id)));
+        let filter = state.object_filter(filter, fields.clone()).await?;
+        let fields = fields.map(|fields| fields.within(filter.document()));
+        let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
+        Ok((filter, read_sort(sent, read_order(sent)?, &LIST, fields.as_ref())?))
+    };
+    let (filter, sort) = with_fields(state, caller, sent, read).await?;
     Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all"), hosts })
 }
 

@@ -113,20 +113,37 @@ pub(super) async fn list_unclean(
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     let sent = sent.0;
-    let fields = fields(&state, &caller.0, &sent).await?.map(|fields| fields.of_type(type_id.0));
-    let params = state.object_params(&caller.0, sent, &UNCLEAN, fields).await?;
+    let read = async |fields: Option<Fields>| {
+        let fields = fields.map(|fields| fields.of_type(type_id.0));
+        state.object_params(&caller.0, sent.clone(), &UNCLEAN, fields).await
+    };
+    let params = with_fields(&state, &caller.0, &sent, read).await?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
-/// The fields that the caller may know, for parameters that may name some.
-pub(super) async fn fields(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<Option<Fields>, ApiError> {
+/// Reads parameters that may name fields, by those that the caller may know. If a name is refused, they are read once more by
+/// the types as they are in the store.
+pub(super) async fn with_fields<T>(
+    state: &HttpState,
+    caller: &Caller,
+    sent: &Parameters,
+    read: impl AsyncFn(Option<Fields>) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
     if !sent.may_name_fields() {
-        return Ok(None);
+        return read(None).await;
     }
-    Ok(Some(field_names::fields(&state.services, caller).await?))
+    let fields = field_names::fields(&state.services, caller).await?;
+    let refusal = match read(Some(fields.clone())).await {
+        Ok(understood) => return Ok(understood),
+        Err(refusal) => refusal,
+    };
+    match field_names::newer(&state.services, caller, &fields).await? {
+        Some(newer) => read(Some(newer)).await,
+        None => Err(refusal),
+    }
 }
 
 /// The parameters of a list, and the state as of the moment that they ask for: its fields are those that they can name.
@@ -147,8 +164,8 @@ pub(super) async fn object_params(
     sent: Parameters,
     route: &ListRoute,
 ) -> Result<ListParams, ApiError> {
-    let fields = fields(state, caller, &sent).await?;
-    state.object_params(caller, sent, route, fields).await
+    let read = async |fields| state.object_params(caller, sent.clone(), route, fields).await;
+    with_fields(state, caller, &sent, read).await
 }
 
 pub(super) fn seen(params: &ListParams) -> Seen {

@@ -4,6 +4,7 @@
 //! authors, one for new ids.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -12,6 +13,7 @@ use bson::{DateTime, Document, cstr, doc};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::late_types::{is_about_types, types_in};
 use super::objects::{exists, remove_found, require_type, takes_objects, unknown_type};
 use super::once::{self, Hash, Once};
 use super::precondition::IfMatch;
@@ -234,7 +236,8 @@ pub async fn patch_selected(
     let patch = resource::body_of_patch(patch)?;
     for _ in 0..resource::ATTEMPTS {
         let found = select(services, caller, selection).await?;
-        let mut unit = unit_of_patch(services, caller, &found, &patch).await?;
+        let decide = async || unit_of_patch(services, caller, &found, &patch).await;
+        let mut unit = services.by_the_types(decide).await?;
         if unit.changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -274,10 +277,17 @@ pub async fn delete_selected(
 
 /// The selected objects, if their number is the expected one.
 async fn select(services: &Services, caller: &Caller, selection: &Selection) -> Result<Documents, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let filter = types.scope(caller, selection.filter.clone());
-    let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false));
-    let found = services.store.find(Objects::COLLECTION, &query.limited(selection.most + 1)).await?;
+    let mut types = services.types.current(&*services.store, services.max_time).await?;
+    let found = loop {
+        let filter = types.scope(caller, selection.filter.clone());
+        let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false));
+        let found = services.store.find(Objects::COLLECTION, &query.limited(selection.most + 1)).await?;
+        let newer = services.types_knowing(Arc::clone(&types), types_in(found.iter())).await?;
+        if Arc::ptr_eq(&newer, &types) {
+            break found;
+        }
+        types = newer;
+    };
     let count = found.len() as u64;
     if count > selection.most {
         let message =
@@ -303,10 +313,11 @@ async fn unit_of_patch(
 ) -> Result<Unit, ServiceError> {
     let mut changes: Vec<(&RawDocument, Document, Vec<Reference>)> = Vec::with_capacity(found.len());
     let mut violations = Violations::new();
+    let types = services.types_of(found.iter()).await?;
     for (index, before) in found.iter().enumerate() {
         give_way(index).await;
         let id = integer(before, "public_id").unwrap_or_default();
-        let entry = changeable(services, caller, before, Permission::Update).await?;
+        let entry = changeable(&types, caller, before, Permission::Update)?;
         let stored = resource::decode(before)?;
         let body = object_input::patched(patch.clone(), &stored);
         match checked_change(&entry, id, &body, &stored) {
@@ -318,7 +329,6 @@ async fn unit_of_patch(
         }
     }
     let references = || changes.iter().flat_map(|(_, _, references)| references);
-    let types = services.types.current(&*services.store, services.max_time).await?;
     let referred = references().map(|reference| reference.object_id);
     let targets = Targets::read(services, types.visible_to(caller), referred).await?;
     for (before, _, references) in &changes {
@@ -383,6 +393,7 @@ struct CheckedObject {
 }
 
 /// An item during the checks, in a compact form: there may be 10,000 of them.
+#[derive(Default)]
 struct BulkItem {
     wanted: Option<i64>,
     author_id: i64,
@@ -402,12 +413,24 @@ async fn drafts_of(
     caller: &Caller,
     bodies: Vec<Result<RawDocumentBuf, ServiceError>>,
 ) -> Result<Vec<Result<CheckedObject, ServiceError>>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut types = services.types.current(&*services.store, services.max_time).await?;
     let (now, mut room) = (services.now(), MOST_VIOLATIONS);
     let mut items = Vec::with_capacity(bodies.len());
+    let mut is_newest = false;
     for (index, body) in bodies.into_iter().enumerate() {
         give_way(index).await;
-        let mut item = body.and_then(|body| BulkItem::read(&types, caller, &resource::decode(&body)?, now));
+        let read = |types: &Types| match &body {
+            Ok(body) => BulkItem::read(types, caller, &resource::decode(body)?, now),
+            Err(_) => Ok(BulkItem::default()),
+        };
+        let mut item = read(&types);
+        // Another instance may have just made the type or the field: the types are read once more for all items.
+        if !is_newest && matches!(&item, Ok(item) if is_about_types(&item.violations)) {
+            is_newest = true;
+            types = services.types_anew().await?;
+            item = read(&types);
+        }
+        let mut item = body.and(item);
         if let Ok(item) = &mut item {
             item.violations.limit(room);
             room -= item.violations.listed().len();

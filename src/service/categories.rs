@@ -180,6 +180,8 @@ async fn check_links(
 ) -> Result<Vec<Condition>, ServiceError> {
     let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
     let types = services.types.current(&*services.store, services.max_time).await?;
+    let named = accepted.get_array("types").into_iter().flatten().filter_map(Bson::as_i64);
+    let types = services.types_knowing(types, named.collect()).await?;
     let mut conditions = vec![Condition::Unchanged { scope: SCOPE.into(), at }];
     let mut violations = Violations::new();
     let mut listed = HashSet::new();

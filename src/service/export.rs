@@ -13,6 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::late_types::Screen;
 use super::rendering::EDIT;
 use super::resource::{Categories, Objects, Resource, Types as TypesResource};
 use super::services::Services;
@@ -106,7 +107,12 @@ pub async fn export_objects(
     access: ExportAccess<'_>,
     query: ExportQuery,
 ) -> Result<Export, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut types = services.types.current(&*services.store, services.max_time).await?;
+    types = services.types_knowing(types, query.type_id.into_iter().collect()).await?;
+    let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
+    if is_of_hosts && access.know_fields(&types, query.type_id, &query.hosts).is_err() {
+        types = services.types_anew().await?;
+    }
     let passwords = access.may_see_passwords();
     let mut filter = query.filter;
     let entry = match query.type_id {
@@ -118,7 +124,6 @@ pub async fn export_objects(
             Some(entry)
         }
     };
-    let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
     if is_of_hosts {
         access.know_fields(&types, query.type_id, &query.hosts)?;
     }
@@ -131,7 +136,11 @@ pub async fn export_objects(
     let is_file = query.form.may_refuse() || matches!(query.form, ExportForm::Xlsx);
     let place = if is_file { Some(admission::file().map_err(StoreError::from)?) } else { None };
     let chunks = services.store.chunks(Objects::COLLECTION, &question).await?;
-    let documents = chunks.documents.map_err(ServiceError::from).boxed();
+    let documents = match access {
+        ExportAccess::Of(caller) => Screen::of(services, caller, Arc::clone(&types)).over_whole(chunks.documents),
+        ExportAccess::Operator => chunks.documents,
+    };
+    let documents = documents.map_err(ServiceError::from).boxed();
     if is_of_hosts && chunks.total > MOST_HOSTS {
         let message = format!("{} objects are more than {MOST_HOSTS}, the most hosts; narrow the filter", chunks.total);
         return Err(ServiceError::refused(ErrorCode::ExportDoesNotFit, message));

@@ -24,6 +24,18 @@ pub async fn fields(services: &Services, caller: &Caller) -> Result<Fields, Serv
     Ok(Fields::new(Arc::new(VisibleFields { types, group_id: caller.group_id })))
 }
 
+/// The same of the types as they are in the store, if a name was refused: another instance may have just made the field.
+///
+/// # Errors
+/// As [`fields`].
+pub async fn newer(services: &Services, caller: &Caller, refusing: &Fields) -> Result<Option<Fields>, ServiceError> {
+    if !refusing.have_refused() {
+        return Ok(None);
+    }
+    services.types_anew().await?;
+    Ok(Some(fields(services, caller).await?))
+}
+
 impl VisibleFields {
     fn is_visible(&self, type_id: i64, types: Option<&[i64]>) -> bool {
         let is_meant = types.is_none_or(|types| types.contains(&type_id));

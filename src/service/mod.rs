@@ -24,6 +24,7 @@ pub mod identities;
 pub mod import;
 pub mod keys;
 pub mod kinds;
+mod late_types;
 pub mod lease;
 mod list_query;
 pub mod migrations;

@@ -12,6 +12,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::history::author::as_action;
+use super::late_types;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences, changeable, removable};
@@ -68,9 +69,7 @@ pub async fn list_objects(
     if let Some(stages) = query.stages.take() {
         return Ok(Listed::Page(aggregate::page(services, caller, &query, &stages).await?));
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    query.filter = types.scope(caller, query.filter);
-    resource::list::<Objects>(services, &query).await
+    Ok(late_types::list::<Objects>(services, caller, &query, |types| types.visible_to(caller)).await?.0)
 }
 
 /// Whether a list shows objects as stored or rendered; a projection applies to what is shown.
@@ -101,7 +100,7 @@ pub(super) async fn seen(
     id: i64,
     found: Option<RawDocumentBuf>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.types_of(found.as_deref()).await?;
     found.filter(|object| types.shows(caller, object)).ok_or_else(|| types.absent(caller, id))
 }
 
@@ -112,7 +111,7 @@ pub(super) async fn seen(
 pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
     let now = services.now();
     let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
-    store_object(services, caller, body, None, build).await
+    services.by_the_types(async || store_object(services, caller, body, None, build).await).await
 }
 
 /// Stores an object again that was deleted: its id, author and creation time stay, its version moves as by an edit.
@@ -135,7 +134,7 @@ pub(super) async fn restored_object(
         restored.insert("version", object_input::counted_on(deleted, fields, true));
         restored
     };
-    store_object(services, caller, &body, Some(id), build).await
+    services.by_the_types(async || store_object(services, caller, &body, Some(id), build).await).await
 }
 
 /// `again` is the id that the object had before.
@@ -242,7 +241,8 @@ pub async fn update_object(
     let decide = async |before: &RawDocument, entry: &TypeEntry| {
         replace_object(services, caller, id, body, (before, entry)).await
     };
-    Shown::of(services, caller, change_object(services, caller, id, if_match, decide).await?.1).await
+    let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await?;
+    Shown::of(services, caller, changed.1).await
 }
 
 /// Merges the patch (RFC 7396) into the object, its `fields` by name, and goes on as [`update_object`].
@@ -260,7 +260,8 @@ pub async fn patch_object(
         let body = object_input::patched(resource::body_of_patch(patch)?, &resource::decode(before)?);
         replace_object(services, caller, id, &body, (before, entry)).await
     };
-    Shown::of(services, caller, change_object(services, caller, id, if_match, decide).await?.1).await
+    let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await?;
+    Shown::of(services, caller, changed.1).await
 }
 
 /// As [`resource::change`], after checking that the caller may change the object. If a new reference lost its object
@@ -273,7 +274,8 @@ async fn change_object(
     decide: impl AsyncFn(&RawDocument, &TypeEntry) -> Result<Decision, ServiceError>,
 ) -> Result<(RawDocumentBuf, RawDocumentBuf), ServiceError> {
     let permitted = async |before: &RawDocument| {
-        let entry = changeable(services, caller, before, Permission::Update).await?;
+        let types = services.types_of([before]).await?;
+        let entry = changeable(&types, caller, before, Permission::Update)?;
         shown::check_tags(if_match, Some(&entry), caller, before)?;
         decide(before, &entry).await
     };
@@ -419,7 +421,7 @@ async fn refuse_hidden(
     ids: &[i64],
     found: &Documents,
 ) -> Result<(), ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.types_of(found.iter()).await?;
     if types.visible_to(caller).is_none() {
         return Ok(());
     }
@@ -441,8 +443,9 @@ pub(super) async fn remove_found(
         if removed.is_empty() {
             return Ok(removed);
         }
+        let types = services.types_of(removed.iter()).await?;
         for object in removed.iter() {
-            let entry = removable(services, caller, object).await?;
+            let entry = removable(&types, caller, object)?;
             shown::check_tags(if_match, entry.as_deref(), caller, object)?;
         }
         let mut unit = references::unit_for_removal(services, caller, &removed, on_references).await?;
@@ -482,7 +485,7 @@ pub async fn set_state(
     };
     let (before, after) = change_object(services, caller, id, if_match, decide).await?;
     // The right to set the state is the right to read it.
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.types_of([&*after]).await?;
     if before.as_bytes() == after.as_bytes() && types.shows(caller, &after) {
         return Ok(None);
     }
@@ -559,6 +562,5 @@ fn unclean(entry: &TypeEntry) -> Filter {
 }
 
 async fn existing_type(services: &Services, type_id: i64) -> Result<Arc<TypeEntry>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    types.get(type_id).cloned().ok_or_else(|| ServiceError::not_found(Types::NOT_FOUND, type_id))
+    services.type_with_id(type_id).await?.ok_or_else(|| ServiceError::not_found(Types::NOT_FOUND, type_id))
 }

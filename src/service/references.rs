@@ -140,8 +140,9 @@ async fn clear_references(
     let cleared = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
     let meanwhile = filter.and(Filter::none_of("public_id", cleared));
     let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });
+    let types = services.types_of(found.iter()).await?;
     for before in found.iter() {
-        let entry = clearable(services, caller, before).await?;
+        let entry = clearable(services, &types, caller, before).await?;
         let object_type = &entry.object_type;
         let mut after = resource::decode(before)?;
         let mut fields = object_input::read_fields(after.get("fields"));
@@ -170,8 +171,13 @@ async fn clear_references(
 
 /// The type of a referring object that the caller may change. A caller who may neither change nor see it learns only
 /// that there is one.
-async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -> Result<Arc<TypeEntry>, ServiceError> {
-    match changeable(services, caller, object, Permission::Update).await {
+async fn clearable(
+    services: &Services,
+    types: &Types,
+    caller: &Caller,
+    object: &RawDocument,
+) -> Result<Arc<TypeEntry>, ServiceError> {
+    match changeable(types, caller, object, Permission::Update) {
         Err(ServiceError::Refused { code: ErrorCode::AclDenied | ErrorCode::TypeInactive, .. })
             if !may_read(services, caller, object).await? =>
         {
@@ -189,27 +195,25 @@ async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -
 
 /// As [`changeable`], for an object that is to be removed. One without a type has no access list: whoever sees all objects
 /// may remove it.
-pub(super) async fn removable(
-    services: &Services,
+pub(super) fn removable(
+    types: &Types,
     caller: &Caller,
     object: &RawDocument,
 ) -> Result<Option<Arc<TypeEntry>>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
     let has_type = integer(object, "type_id").is_some_and(|id| types.get(id).is_some());
     if !has_type && types.visible_to(caller).is_none() {
         return Ok(None);
     }
-    changeable(services, caller, object, Permission::Delete).await.map(Some)
+    changeable(types, caller, object, Permission::Delete).map(Some)
 }
 
-/// The type of an object that the caller may change.
-pub(super) async fn changeable(
-    services: &Services,
+/// The type of an object that the caller may change. `types` are [`Services::types_of`] it.
+pub(super) fn changeable(
+    types: &Types,
     caller: &Caller,
     object: &RawDocument,
     permission: Permission,
 ) -> Result<Arc<TypeEntry>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
     if !types.shows_or_allows(caller, object, permission) {
         return Err(types.absent(caller, integer(object, "public_id").unwrap_or_default()));
     }

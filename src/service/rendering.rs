@@ -10,6 +10,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::late_types::types_in;
 use super::objects::{get_object, seen};
 use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
@@ -215,8 +216,8 @@ async fn gather(
     subjects: &[Subject<'_>],
     known: Documents,
 ) -> Result<(ServedCatalog, Vec<i64>), ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let visible = types.visible_to(caller);
+    let types = services.types_of(known.iter()).await?;
+    let mut visible = types.visible_to(caller);
     let mut catalog = ServedCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: Vec::new() };
     catalog.add(only(visible.as_ref(), known)?);
     let mut fetched = Vec::new();
@@ -230,6 +231,11 @@ async fn gather(
             let ids = needed.objects.iter().copied().map(Bson::Int64).collect();
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
             let found = services.store.find(Objects::COLLECTION, &query).await?;
+            let newer = services.types_knowing(Arc::clone(&catalog.types), types_in(found.iter())).await?;
+            if !Arc::ptr_eq(&newer, &catalog.types) {
+                visible = newer.visible_to(caller);
+                catalog.types = newer;
+            }
             catalog.add(only(visible.as_ref(), found)?);
         }
         if !gathering.leads_on() {

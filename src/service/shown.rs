@@ -44,7 +44,7 @@ impl Shown {
 /// # Errors
 /// As [`Shown::of`].
 pub(super) async fn all(services: &Services, caller: &Caller, objects: &Documents) -> Result<Documents, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.types_of(objects.iter()).await?;
     let visible = types.visible_to(caller);
     let mut shown = Documents::default();
     for object in objects.iter() {
@@ -62,7 +62,7 @@ pub(super) async fn all(services: &Services, caller: &Caller, objects: &Document
 /// # Errors
 /// As [`Shown::of`].
 pub(super) async fn may_read(services: &Services, caller: &Caller, object: &RawDocument) -> Result<bool, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.types_of([object]).await?;
     Ok(caller.rights.grants(VIEW) && types.shows(caller, object))
 }
 

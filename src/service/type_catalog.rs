@@ -4,9 +4,15 @@
 //! reads the types again, and only those with different bytes are compiled. So a render is at most as stale as the
 //! store's revision. That is not at all on the embedded store and for changes through this process, and at most one
 //! second for other changes.
+//!
+//! What is remembered refuses nothing and shows nothing by itself: before an object of an unknown type is shown or changed,
+//! [`TypeCatalog::knowing`] looks its type up, and before a type or a field counts as missing, [`TypeCatalog::anew`] reads
+//! the types once more. Both are for the types that another instance has just made.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bson::Bson;
@@ -24,7 +30,7 @@ use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::{ObjectType, ObjectTypeError};
 use crate::metrics::Tally;
 use crate::query::{Filter, Sort};
-use crate::store::{FindQuery, Store, collections};
+use crate::store::{FindQuery, Store, StoreError, collections};
 
 /// The right to see which types exist.
 pub(super) const VIEW_TYPES: &str = "base.framework.type.view";
@@ -38,6 +44,9 @@ pub struct TypeCatalog {
     /// The types of the present, for the catalog of an earlier moment.
     present: Option<Present>,
     refreshing: Mutex<()>,
+    /// The number of the last reading that began, and of the last one that succeeded.
+    begun: AtomicU64,
+    done: AtomicU64,
     lookups: Tally,
 }
 
@@ -87,7 +96,7 @@ impl TypeCatalog {
     ///
     /// # Errors
     /// Errors of the store when it reads them again.
-    pub async fn current(&self, store: &dyn Store, max_time: std::time::Duration) -> Result<Arc<Types>, ServiceError> {
+    pub async fn current(&self, store: &dyn Store, max_time: Duration) -> Result<Arc<Types>, ServiceError> {
         let known = self.fresh(store);
         self.lookups.note(known.is_some());
         if let Some(types) = known {
@@ -97,7 +106,63 @@ impl TypeCatalog {
         if let Some(types) = self.fresh(store) {
             return Ok(types);
         }
-        // The number is taken before the types are read: what changes in between is read again next time.
+        self.read(store, max_time).await
+    }
+
+    /// The types as they are in the store after this was called: it reads them although no change was reported. Requests that
+    /// wait for each other share a reading.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn anew(&self, store: &dyn Store, max_time: Duration) -> Result<Arc<Types>, ServiceError> {
+        if self.fixed.is_some() || !store.is_remote() {
+            return self.current(store, max_time).await;
+        }
+        let begun = self.begun.load(Ordering::SeqCst);
+        let _one_at_a_time = self.refreshing.lock().await;
+        if self.done.load(Ordering::SeqCst) > begun
+            && let Some(types) = self.current.load_full()
+        {
+            return Ok(types);
+        }
+        self.read(store, max_time).await
+    }
+
+    /// These types; newer ones if those lack a type that is there by now. One query by the ids tells, and only where some are
+    /// lacking.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn knowing(
+        &self,
+        store: &dyn Store,
+        max_time: Duration,
+        types: Arc<Types>,
+        ids: Vec<i64>,
+    ) -> Result<Arc<Types>, ServiceError> {
+        let mut lacking: Vec<i64> = ids.into_iter().filter(|id| !types.knows(*id)).collect();
+        lacking.sort_unstable();
+        lacking.dedup();
+        if lacking.is_empty() {
+            return Ok(types);
+        }
+        let newer = if store.is_remote() {
+            let found = stored(store, max_time, &lacking).await?;
+            match found.is_empty() {
+                true => return Ok(types),
+                false if self.fixed.is_some() => Arc::new(types.with(found)),
+                false => self.anew(store, max_time).await?,
+            }
+        } else {
+            self.current(store, max_time).await?
+        };
+        Ok(if lacking.iter().any(|id| newer.knows(*id)) { newer } else { types })
+    }
+
+    /// Reads the types. Only for who holds [`TypeCatalog::refreshing`].
+    async fn read(&self, store: &dyn Store, max_time: Duration) -> Result<Arc<Types>, ServiceError> {
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        // The revision is taken before the types are read: what changes in between is read again next time.
         let revision = store.revision(collections::TYPES);
         let query = FindQuery::new(Filter::all(), max_time).sorted(Sort::by("public_id", false));
         let found = store.find(collections::TYPES, &query).await?;
@@ -113,6 +178,7 @@ impl TypeCatalog {
         let missing = self.present.as_ref().map_or_else(Vec::new, |present| present.missing_from(&by_id));
         let types = Arc::new(Types { revision, by_id, missing, with_field: OnceLock::new() });
         self.current.store(Some(Arc::clone(&types)));
+        self.done.store(number, Ordering::SeqCst);
         Ok(types)
     }
 
@@ -141,6 +207,24 @@ impl Types {
     /// The type with this id.
     pub fn get(&self, id: i64) -> Option<&Arc<TypeEntry>> {
         self.by_id.get(&id)
+    }
+
+    /// Whether something is known of the type with this id.
+    pub fn knows(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id) || self.missing.iter().any(|(missing, _)| *missing == id)
+    }
+
+    /// The same types and these.
+    fn with(&self, further: Vec<Arc<TypeEntry>>) -> Self {
+        let mut by_id = self.by_id.clone();
+        by_id.extend(further.into_iter().map(|entry| (entry.object_type.public_id, entry)));
+        Self { revision: self.revision, by_id, missing: self.missing.clone(), with_field: OnceLock::new() }
+    }
+
+    /// Whether these are the same types with the same content, where the one was read after the other.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let pairs = || self.by_id.values().zip(other.by_id.values());
+        self.by_id.len() == other.by_id.len() && pairs().all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// All types, by their ids.
@@ -269,6 +353,17 @@ pub(super) fn is_inactive(object_type: &RawDocument) -> bool {
 /// What is said of an inactive type.
 pub(super) fn inactive(id: i64) -> ServiceError {
     ServiceError::refused(ErrorCode::TypeInactive, format!("type {id} is inactive; its objects can only be read"))
+}
+
+/// The types with these ids.
+pub(super) async fn stored(
+    store: &dyn Store,
+    max_time: Duration,
+    ids: &[i64],
+) -> Result<Vec<Arc<TypeEntry>>, StoreError> {
+    let ids = ids.iter().copied().map(Bson::Int64).collect();
+    let found = store.find(collections::TYPES, &FindQuery::new(Filter::one_of("public_id", ids), max_time)).await?;
+    Ok(found.iter().filter_map(|document| compile(document).ok()).collect())
 }
 
 fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry>> {

@@ -167,6 +167,8 @@ async fn dead_ends(
         return Ok(dead_links(&object_type).collect());
     }
     let types = services.types.current(&*services.store, services.max_time).await?;
+    let referred = object_type.fields.iter().flat_map(|field| field.ref_types.iter().copied());
+    let types = services.types_knowing(types, referred.collect()).await?;
     let references = absent_types(&object_type, &types);
     Ok(references.chain(dead_links(&object_type)).chain(dead_sections(&object_type, &types)).collect())
 }

@@ -275,13 +275,11 @@ async fn may_delete_objects(services: &Services, caller: &Caller, id: i64) -> Re
             format!("cascade=true needs the right {DELETE} too"),
         ));
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    types.get(id).map_or(Ok(()), |entry| entry.permit(caller, Permission::Delete))
+    services.type_with_id(id).await?.map_or(Ok(()), |entry| entry.permit(caller, Permission::Delete))
 }
 
 async fn may_read_objects(services: &Services, caller: &Caller, id: i64) -> Result<bool, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    Ok(types.get(id).is_none_or(|entry| entry.permit(caller, Permission::Read).is_ok()))
+    Ok(services.type_with_id(id).await?.is_none_or(|entry| entry.permit(caller, Permission::Read).is_ok()))
 }
 
 /// The refusal to remove a type that has objects, with their number if the caller may count them.

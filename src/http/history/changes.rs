@@ -16,7 +16,7 @@ use crate::auth::Authorization;
 use crate::http::caller::Authenticated;
 use crate::http::envelope;
 use crate::http::error::ApiError;
-use crate::http::objects::fields;
+use crate::http::objects::with_fields;
 use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
@@ -100,7 +100,10 @@ async fn understood(
         Some(_) if resources != ["objects"] => {
             return Err(ApiError::parameter("filter", "is about objects; add resource=objects"));
         }
-        Some(text) => Some(state.object_filter(text, fields(state, caller, &sent).await?).await?),
+        Some(text) => {
+            let read = async |fields| state.object_filter(text, fields).await;
+            Some(with_fields(state, caller, &sent, read).await?)
+        }
     };
     if let Some(operator) = filter.as_ref().and_then(|filter| filter.needs_server()) {
         return Err(ApiError::parameter("filter", format!("{operator} cannot be asked of changes")));

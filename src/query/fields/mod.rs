@@ -10,6 +10,7 @@ mod pipelines;
 mod projected;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bson::{Bson, DateTime, Document};
 
@@ -60,6 +61,8 @@ pub struct Fields {
     names: Arc<dyn FieldNames>,
     /// The types that the question is about, where it says so.
     types: Option<Vec<i64>>,
+    /// Whether a name was refused.
+    has_refused: Arc<AtomicBool>,
 }
 
 /// What stands behind `f.`.
@@ -79,7 +82,12 @@ impl FieldPath<'_> {
 impl Fields {
     /// Reads the names of fields that the caller may know.
     pub fn new(names: Arc<dyn FieldNames>) -> Self {
-        Self { names, types: None }
+        Self { names, types: None, has_refused: Arc::default() }
+    }
+
+    /// Whether a name was refused because no type has it, here or in a copy.
+    pub fn have_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Relaxed)
     }
 
     /// The same for objects of one type.
@@ -162,7 +170,10 @@ impl Fields {
         let longest = ends.rfind(is_name);
         match longest {
             Some(end) => Ok(Some(FieldPath { name: &said[..end], rest: said.get(end + 1..) })),
-            None => Err(at.malformed(code::BAD_VALUE, self.unknown(said))),
+            None => {
+                self.has_refused.store(true, Ordering::Relaxed);
+                Err(at.malformed(code::BAD_VALUE, self.unknown(said)))
+            }
         }
     }
 

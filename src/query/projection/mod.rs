@@ -155,6 +155,34 @@ impl Projection {
         self.root.is_bounded()
     }
 
+    /// The projection with this member of the top as it is stored, and whether it is in addition to what was asked for. `None`
+    /// where the projection makes something else of the member.
+    pub fn with_member(&self, name: &str) -> Option<(Self, bool)> {
+        let is_cut = |step: &Afterwards| {
+            let (Afterwards::Slice(path, _) | Afterwards::Position(path)) = step;
+            path.first().is_some_and(|first| first == name)
+        };
+        if self.afterwards.iter().any(is_cut) {
+            return None;
+        }
+        let mut wider = self.clone();
+        let is_added = match (self.root.child(name.as_bytes()), self.includes) {
+            (Some(Child::Whole), true) | (None, false) => false,
+            (None, true) => {
+                wider.document.insert(name, 1);
+                wider.root.children.push((name.to_owned(), Child::Whole));
+                true
+            }
+            (Some(Child::Whole), false) => {
+                wider.document.remove(name);
+                wider.root.children.retain(|(own, _)| own != name);
+                true
+            }
+            (Some(_), _) => return None,
+        };
+        Some((wider, is_added))
+    }
+
     /// What the projection leaves of the document.
     ///
     /// # Errors

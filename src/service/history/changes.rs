@@ -95,7 +95,7 @@ pub async fn told<'e>(
     events: &'e [Event],
 ) -> Result<Vec<(&'e Event, Told)>, ServiceError> {
     let resources = question.permitted(&caller.rights)?;
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.types_of(events.iter().map(|event| &*event.entry)).await?;
     let former = services.feed.former_types().await?;
     let visible = visible(caller, &types, &former);
     let mut told = Vec::new();

@@ -22,6 +22,7 @@ use crate::query::Filter;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
+use crate::service::late_types;
 use crate::service::list_query::ListQuery;
 use crate::service::resource::{self, Listed, Objects, Resource};
 use crate::service::services::Services;
@@ -71,13 +72,13 @@ pub async fn history_of<R: Resource>(
     public_id: i64,
     mut query: ListQuery,
 ) -> Result<Listed, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let found = resource::find::<R>(services, public_id).await?;
     let is_object = R::COLLECTION == Objects::COLLECTION;
     let own = of_kind(resource_of(R::COLLECTION).unwrap_or_default()).and(Filter::equals("public_id", public_id));
     let former = services.feed.former_types().await?;
+    let types = services.types_of(found.as_deref().filter(|_| is_object)).await?;
     let visible = visible(caller, &types, &former);
     let seen = visible.clone().map_or_else(|| own.clone(), |visible| own.clone().and(visible));
-    let found = resource::find::<R>(services, public_id).await?;
     let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
     let any = FindQuery::new(seen, services.max_time).limited(1);
     if !is_visible && services.store.find(LOGS, &any).await?.is_empty() {
@@ -88,7 +89,7 @@ pub async fn history_of<R: Resource>(
         });
     }
     query.filter = own.and(query.filter);
-    list(services, (types, former), visible, query).await
+    list(services, caller, former, &query).await
 }
 
 /// All entries that the caller may see.
@@ -96,22 +97,19 @@ pub async fn history_of<R: Resource>(
 /// # Errors
 /// Errors of the store.
 pub async fn list_entries(services: &Services, caller: &Caller, mut query: ListQuery) -> Result<Listed, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
     let former = services.feed.former_types().await?;
-    let visible = visible(caller, &types, &former);
     query.filter = has_sequence().and(query.filter);
-    list(services, (types, former), visible, query).await
+    list(services, caller, former, &query).await
 }
 
 async fn list(
     services: &Services,
-    (types, former): (Arc<Types>, Arc<FormerTypes>),
-    visible: Option<Filter>,
-    mut query: ListQuery,
+    caller: &Caller,
+    former: Arc<FormerTypes>,
+    query: &ListQuery,
 ) -> Result<Listed, ServiceError> {
-    if let Some(visible) = visible {
-        query.filter = query.filter.guarded_by(visible);
-    }
+    let guard = |types: &Types| visible(caller, types, &former);
+    let (listed, types) = late_types::list::<Logs>(services, caller, query, guard).await?;
     let shown = move |entries: &Documents| {
         let mut all = Documents::new();
         for entry in entries.iter() {
@@ -119,7 +117,7 @@ async fn list(
         }
         Ok(all)
     };
-    Ok(match resource::list::<Logs>(services, &query).await? {
+    Ok(match listed {
         Listed::Page(mut page) => {
             page.documents = shown(&page.documents)?;
             Listed::Page(page)

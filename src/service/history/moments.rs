@@ -131,8 +131,8 @@ async fn refuse_unless_hidden<R: Resource>(
     (caller, id): (&Caller, i64),
     Past { state, last, present }: &Past,
 ) -> Result<(), ServiceError> {
-    let types = now.types.current(&*now.store, now.max_time).await?;
-    let types_then = then.types.current(&*then.store, then.max_time).await?;
+    let types = now.types_of(present.as_deref()).await?;
+    let types_then = then.types_of(last.as_deref()).await?;
     let is_object = R::COLLECTION == Objects::COLLECTION;
     let shows = |types: &Types, document: &Option<RawDocumentBuf>| {
         document.as_ref().is_some_and(|document| !is_object || types.shows(caller, document))

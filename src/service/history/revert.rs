@@ -119,8 +119,8 @@ pub async fn restore_object(
     caller: &Caller,
     id: i64,
 ) -> Result<(Shown, Vec<Violation>), ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(present) = resource::find::<Objects>(services, id).await? {
+        let types = services.types_of([&*present]).await?;
         return Err(if types.shows(caller, &present) {
             ServiceError::refused(ErrorCode::ObjectPublicIdTaken, format!("object {id} is not deleted"))
         } else {
@@ -129,8 +129,10 @@ pub async fn restore_object(
     }
     // The entry of an object has its type too.
     let former = services.feed.former_types().await?;
+    let entry = last_deletion(services, "objects", id).await?;
+    let types = services.types_of(entry.as_deref()).await?;
     let visible = visible(caller, &types, &former);
-    let entry = last_deletion(services, "objects", id).await?.filter(|entry| lets_through(visible.as_ref(), entry));
+    let entry = entry.filter(|entry| lets_through(visible.as_ref(), entry));
     let Some(entry) = entry else { return Err(types.absent(caller, id)) };
     refuse_former(&types, &former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed::<Objects>(&entry, id)?;

@@ -113,7 +113,8 @@ pub async fn import_objects(
     query: &ImportQuery,
     file: Vec<u8>,
 ) -> Result<Imported, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    // Another instance may have just made the type, or a field that is a column.
+    let types = services.types_anew().await?;
     let entry = types.get(query.type_id).ok_or_else(|| ServiceError::not_found(Types::NOT_FOUND, query.type_id))?;
     let may_create = importer.access.permit(entry, Permission::Create);
     let may_update = importer.access.permit(entry, Permission::Update);

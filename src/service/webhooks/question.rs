@@ -8,7 +8,7 @@ use bson::Document;
 use crate::admission;
 use crate::auth::Rights;
 use crate::json::read::document_from_str;
-use crate::query::{Effort, Filter};
+use crate::query::{Effort, Fields, Filter};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::field_names;
@@ -49,15 +49,23 @@ async fn filter(services: &Services, author: &Caller, text: &str) -> Result<Filt
     let wrong = |message: String| ServiceError::violation("/filter", message);
     let document =
         document_from_str(text).map_err(|error| wrong(format!("cannot be understood as a filter: {error}")))?;
-    let fields = field_names::fields(services, author).await?;
     let (limits, now, max_time) = (services.webhooks.limits, services.now(), services.max_time);
-    let read = admission::work(move |means| {
-        fields.filter(&document, &limits, now, &Effort::Work(means.clone(), Instant::now().checked_add(max_time)))
-    });
-    let filter = read
-        .await
-        .map_err(StoreError::from)?
-        .map_err(|error| wrong(format!("cannot be understood as a filter: {error}")))?;
+    let read = async |fields: Fields| {
+        let document = document.clone();
+        let read = admission::work(move |means| {
+            fields.filter(&document, &limits, now, &Effort::Work(means.clone(), Instant::now().checked_add(max_time)))
+        });
+        let read = read.await.map_err(StoreError::from)?;
+        read.map_err(|error| wrong(format!("cannot be understood as a filter: {error}")))
+    };
+    let fields = field_names::fields(services, author).await?;
+    let filter = match read(fields.clone()).await {
+        Ok(filter) => filter,
+        Err(refusal) => match field_names::newer(services, author, &fields).await? {
+            Some(newer) => read(newer).await?,
+            None => return Err(refusal),
+        },
+    };
     match filter.needs_server() {
         Some(operator) => Err(wrong(format!("cannot be understood as a filter of changes: it has {operator}"))),
         None => Ok(filter),

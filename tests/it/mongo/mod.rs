@@ -22,6 +22,7 @@ mod away;
 mod building;
 mod deployment;
 mod dumps;
+mod late_types;
 mod races;
 mod reads;
 mod rights;
