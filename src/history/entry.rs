@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 pub const NOT_HASHED: [&str; 4] = ["_id", "user_name", "previous", "hash"];
 
 /// How many bytes of a hash identify the state of a document.
-const STATE_BYTES: usize = 16;
+pub const STATE_BYTES: usize = 16;
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,6 +241,11 @@ pub fn hash_of(entry: &RawDocument, previous: Option<&[u8; 32]>) -> Option<[u8; 
     }
     let hash = Sha256::new().chain_update(previous.unwrap_or(&[0; 32])).chain_update(hashed.as_bytes());
     Some(hash.finalize().into())
+}
+
+/// The state that an entry names; nothing if it left no document.
+pub fn state_in(entry: &RawDocument) -> Option<[u8; STATE_BYTES]> {
+    bytes(entry, "state")
 }
 
 /// The hash of the entry before this one that pruning has removed.

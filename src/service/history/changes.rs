@@ -1,14 +1,16 @@
 //! What a follower is told of events: those that the caller may see and asked for.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 
-use super::entries::{concealed, plain_fields, visible};
+use super::entries::{concealed, visible};
 use super::feed::{Event, Kind, Position};
+use super::plain::PlainFields;
 use crate::auth::Rights;
-use crate::domain::document::{integer, text};
+use crate::domain::document::text;
 use crate::query::{Budget, Filter};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
@@ -98,6 +100,10 @@ pub async fn told<'e>(
     let types = services.types_of(events.iter().map(|event| &*event.entry)).await?;
     let former = services.feed.former_types().await?;
     let visible = visible(caller, &types, &former);
+    let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
+    if resources.contains(&"objects") {
+        plain.prepare(events.iter().map(|event| &*event.entry), false).await?;
+    }
     let mut told = Vec::new();
     for event in events {
         let resource = text(&event.entry, "resource").unwrap_or_default();
@@ -124,10 +130,7 @@ pub async fn told<'e>(
         let Some(kind) = kind else { continue };
         let document = event.after.clone().filter(|_| kind != Kind::Leave);
         let document = match document {
-            Some(object) if is_object => {
-                let type_id = integer(&object, "type_id").unwrap_or_default();
-                Some(concealed(&object, &plain_fields((&types, &former), type_id, event.sequence()))?)
-            }
+            Some(object) if is_object => Some(concealed(&object, &plain.at(&event.entry))?),
             document => document,
         };
         told.push((event, Told { kind, document }));

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
-use futures::future::ready;
 
 use super::former::FormerTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
-use super::past::Moment;
+use super::plain::PlainFields;
 use super::resources::{condition, resource_of, unreadable};
-use crate::domain::document::{integer, raw, text};
+use crate::domain::document::{raw, text};
 use crate::domain::object_fields::HIDDEN;
 use crate::history::entry::Action;
 use crate::pointer::unescaped;
@@ -110,24 +109,22 @@ async fn list(
 ) -> Result<Listed, ServiceError> {
     let guard = |types: &Types| visible(caller, types, &former);
     let (listed, types) = late_types::list::<Logs>(services, caller, query, guard).await?;
-    let shown = move |entries: &Documents| {
-        let mut all = Documents::new();
-        for entry in entries.iter() {
-            all.push(&shown(&types, &former, entry)?);
-        }
-        Ok(all)
-    };
+    let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
     Ok(match listed {
         Listed::Page(mut page) => {
-            page.documents = shown(&page.documents)?;
+            page.documents = shown(&plain, &page.documents, false).await?;
             Listed::Page(page)
         }
         Listed::Keyed(mut page, behind) => {
-            page.documents = shown(&page.documents)?;
+            page.documents = shown(&plain, &page.documents, false).await?;
             Listed::Keyed(page, behind)
         }
         Listed::Chunked(mut chunks) => {
-            let documents = chunks.documents.and_then(move |chunk| ready(shown(&chunk)));
+            let plain = Arc::new(plain);
+            let documents = chunks.documents.and_then(move |chunk| {
+                let plain = Arc::clone(&plain);
+                async move { shown(&plain, &chunk, true).await }
+            });
             chunks.documents = Box::pin(documents);
             Listed::Chunked(chunks)
         }
@@ -135,9 +132,19 @@ async fn list(
     })
 }
 
+/// What clients see of entries. `more` come behind them.
+async fn shown(plain: &PlainFields, entries: &Documents, more: bool) -> Result<Documents, StoreError> {
+    plain.prepare(entries.iter(), more).await?;
+    let mut all = Documents::new();
+    for entry in entries.iter() {
+        all.push(&shown_entry(plain, entry)?);
+    }
+    Ok(all)
+}
+
 /// What clients see of an entry: no values of password fields, and no digests. These cover whole documents, so a guess of a
 /// hidden value could be compared with them.
-fn shown(types: &Types, former: &FormerTypes, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
+fn shown_entry(plain: &PlainFields, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
     let mut document = Document::try_from(entry).map_err(unreadable)?;
     for digest in ["state", "previous", "hash"] {
         document.remove(digest);
@@ -145,9 +152,7 @@ fn shown(types: &Types, former: &FormerTypes, entry: &RawDocument) -> Result<Raw
     if text(entry, "resource") == Some("objects")
         && let Ok(changes) = document.get_document_mut("changes")
     {
-        let (type_id, sequence) = (integer(entry, "type_id"), integer(entry, "sequence"));
-        let plain = plain_fields((types, former), type_id.unwrap_or_default(), sequence.unwrap_or_default());
-        conceal(changes, &plain);
+        conceal(changes, &plain.at(entry));
     }
     Ok(raw(&document))
 }
@@ -166,17 +171,6 @@ pub(super) fn visible(caller: &Caller, types: &Types, former: &FormerTypes) -> O
     [types.visible_to(caller), gone, reused].into_iter().flatten().reduce(Filter::and)
 }
 
-/// The fields of a type whose values may show in an entry of this sequence: those that it has today, but passwords. A former
-/// type has none, whatever type has its id now.
-pub(super) fn plain_fields<'t>(
-    (types, former): (&'t Types, &FormerTypes),
-    type_id: i64,
-    sequence: i64,
-) -> HashSet<&'t str> {
-    let entry = types.get(type_id).filter(|_| !former.has(type_id, Moment::Sequence(sequence)));
-    entry.map(|entry| entry.object_type.plain_fields().collect()).unwrap_or_default()
-}
-
 /// The object without the values of all other fields.
 pub(super) fn concealed(object: &RawDocument, plain: &HashSet<&str>) -> Result<RawDocumentBuf, StoreError> {
     let mut object = Document::try_from(object).map_err(unreadable)?;
@@ -186,7 +180,7 @@ pub(super) fn concealed(object: &RawDocument, plain: &HashSet<&str>) -> Result<R
     Ok(raw(&object))
 }
 
-/// Hides the values of all fields but the plain ones. A field that the type no longer has may have been a password.
+/// Hides the values of all fields but the plain ones. A field that the type does not have may have been a password.
 fn conceal(changes: &mut Document, plain: &HashSet<&str>) {
     if let Ok(was) = changes.get_document_mut("was") {
         for (place, value) in was.iter_mut() {

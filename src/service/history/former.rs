@@ -1,7 +1,7 @@
 //! Types that were deleted. What the history keeps of their objects stays behind their last access lists, also when another
 //! type gets their id: who makes it must not see what was there before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bson::raw::RawDocument;
@@ -9,11 +9,11 @@ use bson::{DateTime, Document, doc};
 
 use super::heads::of_kind;
 use super::past::{Moment, changes_of};
-use super::resources::{condition, unreadable};
+use super::resources::unreadable;
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, text};
 use crate::domain::object_type::ObjectType;
-use crate::history::entry::Action;
+use crate::history::entry::{Action, STATE_BYTES, state_in};
 use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
@@ -22,7 +22,12 @@ use crate::store::{FindQuery, Store, StoreError};
 #[derive(Debug, Default)]
 pub struct FormerTypes {
     by_id: BTreeMap<i64, Vec<Former>>,
+    /// The newest entry of each type that has one.
+    newest: BTreeMap<i64, Newest>,
 }
+
+/// The sequence of an entry of a type, and the state in which it left the type; nothing if it left none.
+type Newest = (i64, Option<[u8; STATE_BYTES]>);
 
 /// A type that was deleted.
 #[derive(Debug)]
@@ -46,33 +51,23 @@ impl FormerTypes {
     /// # Errors
     /// Errors of the store.
     pub(super) async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
-        let ends = doc! { "action": { "$in": [Action::Delete.name(), Action::Outside.name()] } };
-        let returns = doc! { "action": Action::Revert.name(), "changes.created": { "$exists": true } };
-        // Other tools reach a MongoDB store alone; there the newest entry of each type counts.
-        let is_shared = store.is_remote();
-        let ended = condition(&doc! { "$or": [ends, returns] });
-        let wanted = if is_shared { of_kind("types") } else { of_kind("types").and(ended) };
-        let mut query = FindQuery::new(wanted, max_time).sorted(Sort::by("sequence", false));
+        let mut query = FindQuery::new(of_kind("types"), max_time).sorted(Sort::by("sequence", false));
         query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
         let mut former = Self::default();
-        let mut last_states = BTreeMap::new();
         for entry in store.find(LOGS, &query).await?.iter() {
             former.note(entry)?;
-            if let Some(id) = integer(entry, "public_id") {
-                last_states.insert(id, entry.get("state").ok().flatten().is_some());
-            }
         }
-        if is_shared {
+        // Other tools reach a MongoDB store alone.
+        if store.is_remote() {
             let mut all = FindQuery::new(Filter::all(), max_time);
             all.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &all.filter).map_err(unreadable)?);
             let stored = store.find(TYPES, &all).await?;
-            for id in stored.iter().filter_map(|stored| integer(stored, "public_id")) {
-                last_states.remove(&id);
-            }
+            let there: BTreeSet<i64> = stored.iter().filter_map(|stored| integer(stored, "public_id")).collect();
             // Another tool deleted these, and nothing has noticed it yet.
-            for (id, _) in last_states.into_iter().filter(|(_, had_state)| *had_state) {
+            let had_state = former.newest.iter().filter(|(_, (_, state))| state.is_some());
+            for id in had_state.map(|(id, _)| id).filter(|id| !there.contains(id)) {
                 let until = (i64::MAX, DateTime::MAX);
-                former.by_id.entry(id).or_default().push(Former { until, acl: None, outside: true });
+                former.by_id.entry(*id).or_default().push(Former { until, acl: None, outside: true });
             }
         }
         Ok(former)
@@ -80,8 +75,10 @@ impl FormerTypes {
 
     fn note(&mut self, entry: &RawDocument) -> Result<(), StoreError> {
         let Some(id) = integer(entry, "public_id") else { return Ok(()) };
-        let of_id = self.by_id.entry(id).or_default();
         let sequence = integer(entry, "sequence").unwrap_or_default();
+        let state = state_in(entry);
+        self.newest.insert(id, (sequence, state));
+        let of_id = self.by_id.entry(id).or_default();
         let until = (sequence, entry.get_datetime("time").map_err(unreadable)?);
         let action = text(entry, "action");
         if action == Some(Action::Delete.name()) {
@@ -93,7 +90,7 @@ impl FormerTypes {
             if let Some(last) = of_id.iter().rposition(|former| !former.outside) {
                 of_id.remove(last);
             }
-        } else if entry.get("state").ok().flatten().is_none() {
+        } else if state.is_none() {
             of_id.push(Former { until, acl: None, outside: true });
         }
         Ok(())
@@ -111,6 +108,11 @@ impl FormerTypes {
             Moment::Sequence(sequence) => sequence <= last.until.0,
             Moment::Time(time) => time <= last.until.1,
         })
+    }
+
+    /// The newest entry of the type, when this was read.
+    pub(super) fn newest(&self, type_id: i64) -> Option<Newest> {
+        self.newest.get(&type_id).copied()
     }
 
     /// Whether another tool deleted a type, which no entry tells yet.

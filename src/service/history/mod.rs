@@ -4,7 +4,8 @@
 //! the changes of a request. [`crate::history`] says what an entry is.
 //!
 //! Below the use cases are [`recorder`], [`feed`], [`as_of`] and what they need. Above them are [`entries`], [`moments`],
-//! [`diff`], [`revert`], [`changes`] and [`events`], which know callers, rights and rules.
+//! [`diff`], [`revert`], [`changes`] and [`events`], which know callers, rights and rules. [`plain`] says which values
+//! they may show.
 
 pub mod as_of;
 pub mod author;
@@ -23,6 +24,7 @@ pub mod kept;
 mod lasting;
 pub mod moments;
 pub mod past;
+mod plain;
 pub mod prune;
 pub mod recorder;
 mod rehearsal;

@@ -17,7 +17,7 @@ use crate::store::{Documents, FindQuery, Store, StoreError};
 
 /// More entries, or entries of more bytes, are not turned back for one question.
 pub(super) const MOST_ENTRIES: u64 = 50_000;
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// How often the entries of documents are read that changed meanwhile. A second look finds the entry of each change, unless
 /// the change and its entry are not one unit: a MongoDB server by itself, or another tool.
@@ -43,7 +43,7 @@ impl Moment {
     }
 
     /// The entries behind it.
-    fn later(self) -> Filter {
+    pub(super) fn later(self) -> Filter {
         let document = match self {
             Self::Sequence(sequence) => doc! { "sequence": { "$gt": sequence } },
             Self::Time(time) => doc! { "time": { "$gt": time } },
@@ -149,7 +149,7 @@ fn bson_ids(ids: impl Iterator<Item = i64>) -> Vec<Bson> {
 }
 
 /// The entries of each document, the newest first.
-fn by_id(found: &Documents) -> BTreeMap<i64, Vec<&RawDocument>> {
+pub(super) fn by_id(found: &Documents) -> BTreeMap<i64, Vec<&RawDocument>> {
     let mut entries: BTreeMap<i64, Vec<&RawDocument>> = BTreeMap::new();
     for entry in found.iter() {
         if let Some(id) = integer(entry, "public_id") {

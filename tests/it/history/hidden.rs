@@ -210,6 +210,92 @@ on_each_store! {
         assert_eq!(send(app.request(Method::POST, &format!("/objects/{again}/restore"))).await.status, 200);
     }
 
+    async fn what_was_a_password_stays_hidden_whatever_its_field_is_today(app) {
+        let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+        let kind = app.create_type("account", &[("note", "text"), ("pw", "password")]).await;
+        let path = format!("/types/{kind}");
+        let note = json!({"type": "text", "name": "note", "label": "note"});
+        let pw = |kind: &str| json!({"type": kind, "name": "pw", "label": "pw"});
+        let with_fields = async |fields: Value| {
+            let patched = app.patch(&path, &json!({"fields": fields})).await;
+            assert_eq!(patched.status, StatusCode::ACCEPTED, "{}", patched.text);
+        };
+        let values = json!({"note": "a-note", "pw": "treasure"});
+        let [id, gone] = [app.create_object(kind, &values).await, app.create_object(kind, &values).await];
+        let first = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        let change = json!({"fields": {"note": "b-note", "pw": "open"}});
+        assert_eq!(app.patch(&format!("/objects/{id}"), &change).await.status, 202);
+        let cleaned = app.create_object(kind, &values).await;
+        assert_eq!(app.delete(&format!("/objects/{gone}")).await.status, 200);
+        let before = app.get("/logs/?sort=-sequence&limit=1").await.results("/sequence")[0].clone();
+        // Who reads logs and changes types need not see objects.
+        let reader = Person::with_rights(app, "reader", &["base.framework.log.view", "base.framework.object.view"]).await;
+        let paths = [
+            "/logs/?limit=0&filter={\"sequence\":{\"$lte\":BEFORE}}",
+            "/logs/?limit=2&sort=sequence&filter={\"resource\":\"objects\",\"action\":{\"$ne\":\"CREATE\"},\"sequence\":{\"$lte\":BEFORE}}",
+            "/objects/ID/history?limit=1&sort=number&filter={\"number\":2}",
+            "/objects/GONE/history",
+            "/changes/?since=SINCE&limit=9&resource=objects",
+            "/changes/?since=SINCE&limit=9&resource=objects&view=render",
+            "/objects/ID/diff?from=FIRST&to=BEFORE",
+        ];
+        let look = async |when: &str| {
+            for path in paths {
+                let path = path.replace("SINCE", &since).replace("ID", &id.to_string()).replace("GONE", &gone.to_string());
+                let path = path.replace("FIRST", &first.to_string()).replace("BEFORE", &before.to_string());
+                let answer = reader.get(app, &path).await;
+                assert_eq!(answer.status, 200, "{when}, {path}: {}", answer.text);
+                assert!(!answer.text.contains("treasure"), "{when}, {path}: {}", answer.text);
+                assert!(answer.text.contains("a-note"), "{when}, {path}: {}", answer.text);
+            }
+        };
+        look("as a password").await;
+        with_fields(json!([note, pw("text")])).await;
+        look("as a text").await;
+        for value in ["gold-one", "gold-two"] {
+            assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"pw": value}})).await.status, 202);
+        }
+        let history = async || reader.get(app, &format!("/objects/{id}/history?limit=0")).await.text;
+        assert!(history().await.contains("gold-one"), "it was a text then and is one today");
+        with_fields(json!([note, pw("password")])).await;
+        look("as a password again").await;
+        assert!(!history().await.contains("gold-one"));
+        with_fields(json!([note])).await;
+        assert_eq!(send(app.request(Method::PUT, &format!("/objects/clean/{kind}"))).await.status, 202);
+        look("without the field").await;
+        with_fields(json!([pw("textarea"), note])).await;
+        look("as another field").await;
+        let entries = reader.get(app, &format!("/objects/{cleaned}/history?limit=0")).await.text;
+        assert!(entries.contains("CLEAN") && !entries.contains("treasure"), "{entries}");
+        let shown = history().await;
+        assert!(shown.contains("gold-one") && !shown.contains("treasure"), "{shown}");
+        // A field that never was a password shows what it was, also after it was away.
+        with_fields(json!([pw("textarea")])).await;
+        assert!(!history().await.contains("a-note"), "the type has no such field");
+        with_fields(json!([pw("textarea"), note])).await;
+        look("with the note again").await;
+        // The type itself may go and come back.
+        assert_eq!(app.delete(&format!("{path}?cascade=true")).await.status, 202);
+        assert_eq!(send(app.request(Method::POST, &format!("{path}/restore"))).await.status, 201);
+        assert!(!reader.get(app, "/logs/?limit=0").await.text.contains("treasure"));
+    }
+
+    async fn what_a_type_was_before_another_tool_changed_it_shows_in_no_entry(app) {
+        let kind = app.create_type("account", &[("pw", "password")]).await;
+        let id = app.create_object(kind, &json!({"pw": "treasure"})).await;
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"pw": "gold"}})).await.status, 202);
+        let before = stored(app, TYPES, Filter::equals("public_id", kind)).await.remove(0);
+        let mut after = before.clone();
+        after.insert("fields", vec![bson::doc! {"type": "text", "name": "pw", "label": "pw"}]);
+        changed_outside(app, TYPES, &before, &after).await;
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"label": "Accounts"})).await.status, 202);
+        let history = async || app.get(&format!("/objects/{id}/history?limit=0")).await.text;
+        let shown = history().await;
+        assert!(!shown.contains("treasure") && shown.contains("********"), "{shown}");
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"pw": "silver"}})).await.status, 202);
+        assert!(history().await.contains("\"gold\""));
+    }
+
     async fn a_type_that_another_tool_deleted_does_not_open_the_past_of_its_objects(app) {
         let body = json!({"name": "secret", "label": "Secret", "author_id": 1, "fields": [{"type": "text", "name": "note", "label": "Note"}],
             "acl": {"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE", "DELETE"]}}}});
