@@ -354,7 +354,8 @@ fn entry<'a>(array: &Path, name: &str, document: &'a RawDocument) -> Value<'a> {
             })
         });
         if let Some(value) = entry.and_then(|entry| member(entry.value.bytes, b"value")) {
-            found = value;
+            // As `$ifNull`, with which MongoDB computes this key.
+            found = if value.kind() == kind::UNDEFINED { MISSING } else { value };
         }
         entry.is_some()
     });

@@ -1,6 +1,8 @@
 //! `after`: pages that go on where the last one ended. docs/api.md, Cursors.
 
-use bson::{Bson, DateTime, doc};
+use bson::oid::ObjectId;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, DateTime, JavaScriptCodeWithScope, Regex, Timestamp, doc};
 use inventory_service::domain::document::raw;
 use inventory_service::store::collections::OBJECTS;
 use inventory_service::store::{Change, Unit};
@@ -67,7 +69,95 @@ async fn mixed_objects(app: &TestApp) -> i64 {
     kind
 }
 
+fn decimal(text: &str) -> Bson {
+    Bson::Decimal128(text.parse().expect("a decimal"))
+}
+
+/// Two of each kind of value, as other tools store them; at the end those that no cursor holds.
+async fn objects_of_every_kind(app: &TestApp) -> (usize, Vec<Value>) {
+    let kind = app.create_type("thing", &[("a", "text")]).await;
+    let regex = |pattern: &str| {
+        Bson::RegularExpression(Regex {
+            pattern: pattern.try_into().expect("short"),
+            options: "i".try_into().expect("short"),
+        })
+    };
+    let code = || "f()".to_owned();
+    let comparable: Vec<[Bson; 2]> = vec![
+        [Bson::MinKey, Bson::MinKey],
+        [Bson::Undefined, Bson::Array(vec![])],
+        [Bson::Null, Bson::Null],
+        [decimal("NaN"), f64::NAN.into()],
+        [decimal("NaN"), decimal("NaN")],
+        [vec![decimal("NaN"), 7.into()].into(), vec![Bson::from(f64::NAN), decimal("8")].into()],
+        [decimal("-Infinity"), f64::NEG_INFINITY.into()],
+        [decimal("2.50"), 2.5.into()],
+        [1.into(), 1_i64.into()],
+        [decimal("Infinity"), f64::INFINITY.into()],
+        ["a".into(), Bson::Symbol("a".to_owned())],
+        [doc! { "n": decimal("NaN") }.into(), doc! { "n": f64::NAN }.into()],
+        [
+            Binary { subtype: BinarySubtype::Generic, bytes: vec![1] }.into(),
+            Binary { subtype: BinarySubtype::UserDefined(128), bytes: vec![1] }.into(),
+        ],
+        [ObjectId::from_bytes([7; 12]).into(), ObjectId::from_bytes([8; 12]).into()],
+        [false.into(), true.into()],
+        [DateTime::from_millis(5).into(), DateTime::from_millis(5).into()],
+        [Timestamp { time: 5, increment: 1 }.into(), Timestamp { time: 5, increment: 2 }.into()],
+        [Bson::MaxKey, Bson::MaxKey],
+    ];
+    let others: Vec<[Bson; 2]> = vec![
+        [vec![Bson::from(vec![Bson::from(1)])].into(), vec![Bson::from(vec![decimal("NaN")])].into()],
+        [regex("^a"), regex("^b")],
+        [Bson::JavaScriptCode(code()), Bson::JavaScriptCode(code())],
+        [
+            JavaScriptCodeWithScope { code: code(), scope: doc! {} }.into(),
+            JavaScriptCodeWithScope { code: code(), scope: doc! { "a": 1 } }.into(),
+        ],
+    ];
+    let first_other = comparable.len() as i64 * 2 + 1;
+    let changes = (1_i64..).zip(comparable.into_iter().chain(others).flatten()).map(|(id, value)| {
+        let among = vec![Bson::from(doc! { "k": value.clone() }), doc! { "l": 1 }.into()];
+        let entry = doc! { "name": "a", "value": value.clone() };
+        let document = doc! {
+            "_id": id, "public_id": id, "type_id": kind, "inner": { "own": value.clone() }, "own": value,
+            "among": if id % 2 == 0 { among.into() } else { Bson::from(among[0].clone()) }, "fields": [entry], "active": true,
+        };
+        Change::Insert { collection: OBJECTS, document: raw(&document) }
+    });
+    let changes: Vec<Change> = changes.collect();
+    let count = changes.len();
+    app.store.commit(Unit { changes, ..Unit::default() }).await.expect("stored");
+    (count, (first_other..=count as i64).map(Value::from).collect())
+}
+
 on_each_store! {
+    async fn pages_pass_values_of_every_kind(app) {
+        let (count, others) = objects_of_every_kind(app).await;
+        for path in ["own", "inner.own", "among.k", "f.a"] {
+            for sort in [path.to_owned(), format!("-{path}")] {
+                let whole = app.get(&format!("/objects/?limit=100&sort={sort}")).await.results("/public_id");
+                assert_eq!(whole.len(), count);
+                for limit in 1..=count {
+                    let mut answer = app.get(&format!("/objects/?after=&limit={limit}&sort={sort}&projection=public_id")).await;
+                    let mut passed = answer.results("/public_id");
+                    while let Some(url) = next(&answer) {
+                        answer = app.get(&url).await;
+                        if answer.status == 400 {
+                            // It ended on a value that no condition compares.
+                            assert!(path != "f.a" && others.contains(passed.last().expect("an item")), "{sort} by {limit}: {}", answer.text);
+                            break;
+                        }
+                        assert_eq!(answer.json()["total"], count, "{sort} by {limit} behind {passed:?}");
+                        passed.extend(answer.results("/public_id"));
+                        assert!(whole.starts_with(&passed), "{sort} by {limit}: {passed:?} are not the beginning of {whole:?}");
+                    }
+                    assert!(answer.status == 400 || passed == whole, "{sort} by {limit}: {passed:?} instead of {whole:?}");
+                }
+            }
+        }
+    }
+
     async fn a_list_of_any_order_goes_on_behind_its_cursor(app) {
         mixed_objects(app).await;
         for sort in ["public_id", "-public_id", "own", "-own", "f.a", "-f.a", "own,-public_id", "-public_id,own", "-type_id,-public_id,own", "-type_id,own", "active,own,f.a"] {
