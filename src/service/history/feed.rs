@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::state_of;
 use crate::history::patch::apply;
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{HISTORY, LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -359,9 +359,37 @@ impl Feed {
             return Ok((entries, last.filter(|_| !is_all).unwrap_or(horizon)));
         }
         let mut entries = self.entries(position, None, BATCH).await?;
-        entries.truncate(self.gaps.settled(position, &entries).await?);
+        let settled = self.gaps.settled(position, &entries).await?;
+        if settled < entries.len() && entries.len() as u64 == BATCH {
+            self.note_gaps_behind(&entries).await?;
+        }
+        entries.truncate(settled);
         let settled = entries.last().and_then(|entry| integer(entry, "sequence")).unwrap_or(position);
         Ok((entries, settled))
+    }
+
+    /// Notes the gaps behind a batch that waits for one: all of them wait at the same time.
+    async fn note_gaps_behind(&self, batch: &[RawDocumentBuf]) -> Result<(), StoreError> {
+        let end = batch.last().and_then(|entry| integer(entry, "sequence")).unwrap_or_default();
+        let mut position = end.max(self.gaps.noted());
+        loop {
+            let mut query = self.query_of_entries(position, None).limited(BATCH);
+            query.projection = Projection::parse(&doc! { "sequence": 1, "time": 1 }, &query.filter).ok();
+            let found = self.store.find(LOGS, &query).await?;
+            let entries: Vec<RawDocumentBuf> = found.iter().map(RawDocument::to_owned).collect();
+            self.gaps.note(position, &entries);
+            match entries.last().and_then(|entry| integer(entry, "sequence")) {
+                Some(last) if entries.len() as u64 == BATCH => position = last,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn query_of_entries(&self, position: Position, until: Option<Position>) -> FindQuery {
+        let mut bounds = doc! { "$gt": position };
+        bounds.extend(until.map(|until| ("$lte".to_owned(), until.into())));
+        let behind = condition(&doc! { "sequence": bounds });
+        FindQuery::new(has_sequence().and(behind), self.max_time).sorted(Sort::by("sequence", false))
     }
 
     async fn entries(
@@ -370,11 +398,7 @@ impl Feed {
         until: Option<Position>,
         most: u64,
     ) -> Result<Vec<RawDocumentBuf>, StoreError> {
-        let mut bounds = doc! { "$gt": position };
-        bounds.extend(until.map(|until| ("$lte".to_owned(), until.into())));
-        let behind = condition(&doc! { "sequence": bounds });
-        let query = FindQuery::new(has_sequence().and(behind), self.max_time).sorted(Sort::by("sequence", false));
-        let found = self.store.find(LOGS, &query.limited(most)).await?;
+        let found = self.store.find(LOGS, &self.query_of_entries(position, until).limited(most)).await?;
         Ok(found.iter().map(RawDocument::to_owned).collect())
     }
 

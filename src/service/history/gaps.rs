@@ -5,10 +5,11 @@
 //!
 //! - This process took it in vain, or another one [told](super::vain) so.
 //! - The entry behind it is [from long ago](super::kept::long_ago).
-//! - It has been missing for [`PATIENCE`]. All gaps of a batch wait at the same time.
+//! - It has been missing for [`PATIENCE`]. All gaps wait at the same time, those behind the batch too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,12 +33,26 @@ pub(super) struct Gaps {
     flights: Arc<Flights>,
     max_time: Duration,
     /// By the last sequence before each: the first one behind it, and since when it is missing.
-    waiting: Mutex<BTreeMap<i64, (i64, Duration)>>,
+    waiting: Mutex<Waiting>,
+    /// Up to which sequence gaps behind the batch were noted.
+    noted: AtomicI64,
+}
+
+type Waiting = BTreeMap<i64, (i64, Duration)>;
+
+/// Since when this is missing. From now on it is waited for.
+fn wait(waiting: &mut Waiting, missing: &Range<i64>, now: Duration) -> Duration {
+    let (before, behind) = (missing.start - 1, missing.end);
+    // It may be what is left of a larger one.
+    let known = waiting.range(..=before).next_back().filter(|(_, (end, _))| *end >= behind);
+    let since = known.map_or(now, |(_, (_, since))| *since);
+    waiting.insert(before, (behind, since));
+    since
 }
 
 impl Gaps {
     pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, flights: Arc<Flights>, max_time: Duration) -> Self {
-        Self { store, clock, flights, max_time, waiting: Mutex::default() }
+        Self { store, clock, flights, max_time, waiting: Mutex::default(), noted: AtomicI64::new(0) }
     }
 
     /// Whether nothing is waited for.
@@ -59,11 +74,7 @@ impl Gaps {
             if self.next_unknown(&missing, &told).is_none() {
                 continue;
             }
-            let (before, behind) = (missing.start - 1, missing.end);
-            // It may be what is left of a larger one.
-            let known = waiting.range(..=before).next_back().filter(|(_, (end, _))| *end >= behind);
-            let since = known.map_or(now, |(_, (_, since))| *since);
-            waiting.insert(before, (behind, since));
+            let since = wait(&mut waiting, &missing, now);
             if now.saturating_sub(since) < PATIENCE {
                 settled = settled.min(index);
             }
@@ -71,6 +82,24 @@ impl Gaps {
         let end = settled.checked_sub(1).and_then(|last| integer(&entries[last], "sequence")).unwrap_or(position);
         waiting.retain(|before, _| *before >= end);
         Ok(settled)
+    }
+
+    /// Up to which sequence gaps were noted.
+    pub(super) fn noted(&self) -> i64 {
+        self.noted.load(Ordering::Acquire)
+    }
+
+    /// Notes what is missing among entries that come later than a batch: it is waited for from now on.
+    pub(super) fn note(&self, position: i64, entries: &[RawDocumentBuf]) {
+        let gaps = self.unexplained(position, entries);
+        let now = self.clock.steady();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, missing) in gaps.into_iter().rev() {
+            wait(&mut waiting, &missing, now);
+        }
+        drop(waiting);
+        let last = entries.last().and_then(|entry| integer(entry, "sequence")).unwrap_or(position);
+        self.noted.fetch_max(last, Ordering::AcqRel);
     }
 
     /// What is missing before each of the entries that are not old, unless this process took it in vain.

@@ -5,7 +5,8 @@
 //!
 //! Each process has one document in [`HISTORY`]: `{_id: "vain <its first one>", last, ranges: [first, last, ...]}`. It is
 //! written anew a moment after the first refusal, so a storm of them is one small write. Old ones go with the next write.
-//! A process that dies before it has written costs the others the minute, and nothing else.
+//! While the store is away the note waits for it. A process that dies before it has written costs the others the minute,
+//! and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,8 @@ use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
 /// How long sequences gather for a write.
 const GATHERED: Duration = Duration::from_millis(50);
+/// How long to wait before a note that could not be written is written again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// So many ranges are told at the most, the newest ones.
 const MOST_RANGES: usize = 1000;
 
@@ -61,10 +64,17 @@ impl Vain {
         }
         let vain = Arc::clone(self);
         tokio::spawn(async move {
-            tokio::time::sleep(GATHERED).await;
-            vain.is_gathering.store(false, Ordering::Release);
-            if let Err(error) = vain.write().await {
-                log::debug!("sequences that were taken in vain are not told: {error}");
+            let mut pause = GATHERED;
+            loop {
+                tokio::time::sleep(pause).await;
+                vain.is_gathering.store(false, Ordering::Release);
+                let Err(error) = vain.write().await else { return };
+                log::debug!("sequences that were taken in vain are not told yet: {error}");
+                // What was taken in vain meanwhile is written by another task, and this with it.
+                if vain.is_gathering.swap(true, Ordering::AcqRel) {
+                    return;
+                }
+                pause = AGAIN;
             }
         });
     }

@@ -178,6 +178,46 @@ async fn gaps_that_nobody_explains_are_waited_for_at_the_same_time() {
     assert_eq!(other.get(&behind).await.results("/public_id"), made);
 }
 
+/// Stores so many entries at once, each of another object.
+async fn many_stored(app: &TestApp, count: u32, type_id: i64) {
+    let (first, author) = (taken(app, count).await, Author::default());
+    let changes = (first..first + i64::from(count)).map(|sequence| {
+        let changes = Changes::Deleted(doc! { "public_id": sequence, "type_id": type_id, "fields": [] });
+        let (resource, public_id, action, after) = ("objects", 100_000 + sequence, Action::Delete, After::default());
+        let draft = Draft { resource, public_id, type_id: Some(type_id), action, author: &author, changes, after };
+        let document = draft.entry(None, sequence, DateTime::from_chrono(SystemClock.now())).0;
+        Change::Insert { collection: LOGS, document }
+    });
+    app.store.commit(Unit { changes: changes.collect(), ..Unit::default() }).await.expect("stored");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gaps_that_are_far_apart_are_waited_for_at_the_same_time() {
+    let Some(uri) = uri().await else { return };
+    let clock = Arc::new(ManualClock::new(SystemClock.now()));
+    let (one, other) = (TestApp::on(&uri, &[]).await, TestApp::on_with_clock(&uri, &[], Arc::clone(&clock) as _).await);
+    let kind = one.create_type("server", &[("hostname", "text")]).await;
+    let mut position = now(&one).await.to_string();
+    let page =
+        async |position: &str| other.get(&format!("/changes/?since={position}&view=ids&limit=1000")).await.json();
+    for _ in 0..3 {
+        taken(&one, 1).await;
+        many_stored(&one, 700, kind).await;
+    }
+    assert_eq!(page(&position).await["results"], json!([]));
+    clock.advance(TimeDelta::seconds(61));
+    let mut count = 0;
+    loop {
+        let page = page(&position).await;
+        match page["results"].as_array().expect("events").len() {
+            0 => break,
+            more => count += more,
+        }
+        page["next"].as_str().expect("a cursor").clone_into(&mut position);
+    }
+    assert_eq!(count, 2100);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_of_a_gap_does_not_wait_anew() {
     let Some(uri) = uri().await else { return };
