@@ -2,7 +2,7 @@
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::FieldValue;
+use super::object_fields::{FieldValue, Reference};
 use super::schema::{Kind, Member, Schema, Unknown, version_numbers};
 use super::unchanged::accepted_again;
 use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign, kept_if_same};
@@ -29,6 +29,22 @@ pub const OBJECT: Schema = Schema {
     ],
     unknown: Unknown::RefusedUnlessRead,
 };
+
+/// Members of a body that objects do not have, see [`Schema::unknown_members`]. A field of the object's type that stands
+/// beside `fields` is told as one, whatever member has a similar name.
+pub fn unknown_members(body: &Document, stored: Option<&Document>, is_field: impl Fn(&str) -> bool) -> Violations {
+    let fields = || body.keys().filter(|name| is_field(name));
+    OBJECT.unknown_members(body, stored).map(|violation| {
+        let stray = fields().find(|name| violation.pointer.strip_prefix('/') == Some(&pointer::escaped(name)));
+        match stray {
+            Some(name) => {
+                let message = format!("is unknown here; a field is sent as fields: {{{name:?}: ...}}");
+                Violation::new(violation.pointer, message)
+            }
+            None => violation,
+        }
+    })
+}
 
 /// The body that says whether an object is active.
 pub const STATE: Schema =
@@ -112,15 +128,31 @@ impl ObjectInput {
         if !self.is_map {
             return violations;
         }
-        violations.map(|violation| {
-            let position =
-                violation.pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse().ok());
-            let field = position.and_then(|position: usize| self.fields.get(position));
-            let Some(field) = field else { return violation };
-            let mut pointer = "/fields".to_owned();
-            pointer::push(&mut pointer, &field.name);
-            Violation::new(pointer, violation.message)
+        violations.map(|violation| match self.place(&violation.pointer) {
+            Some(pointer) => Violation::new(pointer, violation.message),
+            None => violation,
         })
+    }
+
+    /// The references that [`FieldRules`](super::object_fields::FieldRules) found, at their places in the body. What is said of
+    /// them has these places and is not to be [`placed`](Self::placed) again.
+    #[must_use]
+    pub fn placed_references(&self, mut references: Vec<Reference>) -> Vec<Reference> {
+        for reference in references.iter_mut().filter(|_| self.is_map) {
+            if let Some(pointer) = self.place(&reference.pointer) {
+                reference.pointer = pointer;
+            }
+        }
+        references
+    }
+
+    /// Where the map has the field at a position in the list.
+    fn place(&self, pointer: &str) -> Option<String> {
+        let position = pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse().ok());
+        let field = position.and_then(|position: usize| self.fields.get(position))?;
+        let mut pointer = "/fields".to_owned();
+        pointer::push(&mut pointer, &field.name);
+        Some(pointer)
     }
 
     /// The stored document of a new object.

@@ -26,7 +26,7 @@ use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
-use crate::domain::object_input::{self, OBJECT, ObjectInput};
+use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::{Violation, Violations};
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
@@ -357,7 +357,8 @@ fn checked_change(
     stored: &Document,
 ) -> Result<(ObjectInput, Accepted), Violations> {
     let (input, mut violations) = ObjectInput::read(body);
-    violations.append(OBJECT.unknown_members(body, Some(stored)));
+    let is_field = |name: &str| entry.object_type.field(name).is_some();
+    violations.append(object_input::unknown_members(body, Some(stored), is_field));
     if input.public_id.is_some_and(|other| other != id) {
         violations.push(Violation::new("/public_id", "cannot be changed; leave it out"));
     }
@@ -368,7 +369,10 @@ fn checked_change(
         return Err(input.placed(violations));
     }
     match entry.rules.check(&input.fields, &object_input::read_fields(stored.get("fields"))) {
-        Ok(accepted) if violations.is_empty() => Ok((input, accepted)),
+        Ok(mut accepted) if violations.is_empty() => {
+            accepted.references = input.placed_references(accepted.references);
+            Ok((input, accepted))
+        }
         Ok(_) => Err(input.placed(violations)),
         Err(found) => {
             violations.append(found);
@@ -464,8 +468,9 @@ async fn drafts_of(
 impl BulkItem {
     fn read(types: &Types, caller: &Caller, body: &Document, now: DateTime) -> Result<Self, ServiceError> {
         let (input, mut violations) = ObjectInput::read(body);
-        violations.append(OBJECT.unknown_members(body, None));
         let entry = input.type_id.and_then(|type_id| types.get(type_id));
+        let is_field = |name: &str| entry.is_some_and(|entry| entry.object_type.field(name).is_some());
+        violations.append(object_input::unknown_members(body, None, is_field));
         if let Some(entry) = entry {
             entry.permit(caller, Permission::Create)?;
             entry.require_active()?;
@@ -486,7 +491,8 @@ impl BulkItem {
             Some(type_id) => resource::encode(&input.created(0, type_id, &accepted.fields, now))?,
             None => RawDocumentBuf::new(),
         };
-        let (wanted, author_id, references) = (input.public_id, input.author_id, accepted.references);
+        let (wanted, author_id) = (input.public_id, input.author_id);
+        let references = input.placed_references(accepted.references);
         Ok(Self { wanted, author_id, type_id, references, violations: input.placed(violations), document })
     }
 

@@ -24,7 +24,7 @@ use super::type_catalog::{TypeEntry, inactive, is_inactive};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
-use crate::domain::object_input::{self, OBJECT, ObjectInput};
+use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
@@ -146,9 +146,10 @@ async fn store_object(
     build: impl Fn(&ObjectInput, i64, i64, &[FieldValue]) -> Document,
 ) -> Result<Shown, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
-    violations.append(OBJECT.unknown_members(body, None));
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = input.type_id.and_then(|type_id| types.get(type_id));
+    let is_field = |name: &str| entry.is_some_and(|entry| entry.object_type.field(name).is_some());
+    violations.append(object_input::unknown_members(body, None, is_field));
     if let Some(entry) = entry {
         entry.permit(caller, Permission::Create)?;
         entry.require_active()?;
@@ -168,8 +169,9 @@ async fn store_object(
         return Err(ServiceError::Violations(input.placed(violations)));
     };
     let type_id = entry.object_type.public_id;
+    let references = input.placed_references(accepted.references);
     let mut conditions = vec![takes_objects(type_id)];
-    conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
+    conditions.extend(references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| build(&input, id, type_id, &accepted.fields);
     let wanted = again.map_or(Wanted::from(input.public_id), Wanted::Again);
     match resource::create::<Objects>(services, wanted, conditions, build).await {
@@ -177,7 +179,7 @@ async fn store_object(
             require_type(services, type_id).await?;
             Err(ServiceError::Contended(format!("type {type_id}")))
         }
-        outcome => Shown::of(services, caller, lost_target(&accepted.references, 1, outcome)?).await,
+        outcome => Shown::of(services, caller, lost_target(&references, 1, outcome)?).await,
     }
 }
 
@@ -306,7 +308,8 @@ async fn replace_object(
     resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
     let type_id = entry.object_type.public_id;
     // Which members an object has is told to those alone who may read it.
-    violations.append(OBJECT.unknown_members(body, Some(&stored).filter(|_| is_read)));
+    let is_field = |name: &str| entry.object_type.field(name).is_some();
+    violations.append(object_input::unknown_members(body, Some(&stored).filter(|_| is_read), is_field));
     if let Some(other) = input.type_id.filter(|other| *other != type_id) {
         let known = if is_read { format!("is {other}, but the object is of type {type_id}; ") } else { String::new() };
         violations.push(Violation::new("/type_id", format!("{known}the type of an object cannot change")));

@@ -11,7 +11,7 @@ use super::report::{ReportError, ReportErrors, name_of};
 use super::rows::{ImportRows, Row, RowReading, RowSource, field_of};
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
-use crate::domain::object_input::{self, OBJECT, ObjectInput};
+use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::object_type::ObjectType;
 use crate::exchange::cell;
 use crate::exchange::columns::{Heading, Own, header_of};
@@ -217,7 +217,8 @@ impl Planner {
         }
         let (mut input, mut violations) = ObjectInput::read(&body);
         if matches!(row.source, RowSource::Document(_)) {
-            violations.append(OBJECT.unknown_members(&body, whole.filter(|_| self.is_read)));
+            let is_field = |name: &str| self.object_type().field(name).is_some();
+            violations.append(object_input::unknown_members(&body, whole.filter(|_| self.is_read), is_field));
         }
         let is_whole = !violations.has_below("/fields");
         errors.add_violations(row.line, violations, &[], &HashSet::new());

@@ -24,6 +24,39 @@ async fn by_filter(app: &TestApp, method: Method, filter: &Value, count: u64, mo
 }
 
 on_each_store! {
+    async fn what_is_wrong_with_a_map_of_fields_is_at_the_name_of_the_field(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        let holder = json!({"name": "server", "author_id": 1, "fields": [
+            {"type": "text", "name": "host", "label": "Host", "regex": "[a-z]+"},
+            {"type": "ref", "name": "1", "label": "One", "ref_types": [rack]},
+            {"type": "ref", "name": "rack", "label": "Rack", "ref_types": [rack]},
+        ]});
+        let server = app.created("/types/", &holder).await;
+        let id = app.create_object(server, &json!({"host": "a"})).await;
+        let map = json!({"host": "A", "rack": 999, "1": 998});
+        let item = |fields: &Value| json!({"type_id": server, "author_id": 1, "fields": fields});
+        let each = app.post("/objects/bulk", &json!([item(&map)])).await.json();
+        let pointers = |errors: &Value| -> Vec<String> {
+            let errors = errors.as_array().cloned().unwrap_or_default();
+            errors.iter().map(|error| error["pointer"].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(pointers(&each["results"][0]["errors"]), ["/fields/host"]);
+        let dangling = json!({"host": "a", "rack": 999, "1": 998});
+        let each = app.post("/objects/bulk", &json!([item(&dangling)])).await.json();
+        assert_eq!(pointers(&each["results"][0]["errors"]), ["/fields/rack", "/fields/1"]);
+        let together = app.post("/objects/bulk?atomic=true", &json!([item(&dangling)])).await;
+        assert_eq!(together.pointers(), ["/0/fields/rack", "/0/fields/1"]);
+        let path = format!(r#"/objects/?filter={{"public_id":{id}}}&expected_count=1"#);
+        let selected = app.patch(&path, &json!({"fields": dangling})).await;
+        assert_eq!(selected.pointers(), ["/fields/rack", "/fields/1"]);
+        for fields in [json!({"rack": 999}), json!([{"name": "rack", "value": 999}])] {
+            let one = app.post("/objects/", &item(&fields)).await.pointers();
+            let many = app.post("/objects/bulk", &json!([item(&fields)])).await.json();
+            assert_eq!(pointers(&many["results"][0]["errors"]), one);
+            assert_eq!(app.patch(&path, &json!({"fields": fields})).await.pointers(), one);
+        }
+    }
+
     async fn objects_are_created_in_order_with_ids_in_a_row(app) {
         let rack = app.create_type("rack", &[("name", "text")]).await;
         let bodies: Vec<Value> = (0..50).map(|number| body(rack, &json!({"name": format!("r{number}")}))).collect();

@@ -124,6 +124,28 @@ on_each_store! {
         assert_eq!(told(json!({"type_id": "x"})).await, "must be a whole number without a fraction");
     }
 
+    async fn a_field_beside_fields_is_no_misspelt_member(app) {
+        let kind = app.create_type("server", &[("state", "text"), ("versions", "text")]).await;
+        let id = app.create_object(kind, &json!({"state": "spare"})).await;
+        let body = json!({"type_id": kind, "author_id": 1, "state": "live"});
+        let path = format!("/objects/{id}");
+        let selected = format!(r#"/objects/?filter={{"public_id":{id}}}&expected_count=1"#);
+        for (method, path, sent) in [
+            (Method::PATCH, path.as_str(), json!({"state": "live"})),
+            (Method::PUT, &path, body.clone()),
+            (Method::POST, "/objects/", body.clone()),
+            (Method::POST, "/objects/bulk?atomic=true", json!([body])),
+            (Method::PATCH, &selected, json!({"state": "live"})),
+        ] {
+            let refused = send(app.request(method.clone(), path).json(&sent)).await.error(400, "validation_failed");
+            let told = refused["errors"][0]["message"].as_str().expect("a message").to_owned();
+            assert!(told.ends_with("is unknown here; a field is sent as fields: {\"state\": ...}"), "{method} {path}: {told}");
+        }
+        let told = async |body: Value| app.patch(&path, &body).await.json()["errors"][0]["message"].clone();
+        assert_eq!(told(json!({"versions": "2"})).await, "is unknown here; a field is sent as fields: {\"versions\": ...}");
+        assert_eq!(told(json!({"statuss": true})).await, "is unknown here; did you mean status?");
+    }
+
     async fn a_moment_in_a_wrong_form_is_answered_with_the_right_one(app) {
         for (sent, meant) in [
             ("2026-01-31", "2026-01-31T00:00:00Z"),
