@@ -242,11 +242,21 @@ fn add_comment(operation: &mut Value, route: &RouteInfo) {
         "required": false,
         "description": "What is said about the change: its log entry has it as `comment`. UTF-8 in percent encoding. An empty one \
             says nothing.",
-        // Escapes of other characters come in sequences that no pattern can say.
-        "schema": {"type": "string", "maxLength": 500, "pattern": "^([!-$&-~]|%[2-7][0-9A-E])*$"},
+        "schema": {"type": "string", "maxLength": 500, "pattern": COMMENT},
     }));
     operation["parameters"] = json!(parameters);
 }
+
+/// UTF-8 in percent encoding, without control characters. What needs no escape may stand as it is, a space too.
+const COMMENT: &str = concat!(
+    "^([ -$&-~]|%[2-6][0-9A-Fa-f]|%7[0-9A-Ea-e]",
+    // Two bytes, without U+0080 to U+009F.
+    "|%[Cc]2%[ABab][0-9A-Fa-f]|%([Cc][3-9A-Fa-f]|[Dd][0-9A-Fa-f])%[89ABab][0-9A-Fa-f]",
+    // Three bytes, without surrogates.
+    "|%([Ee]0%[ABab]|[Ee][1-9A-CEFa-cef]%[89ABab]|[Ee][Dd]%[89])[0-9A-Fa-f]%[89ABab][0-9A-Fa-f]",
+    // Four bytes.
+    "|%([Ff]0%[9ABab]|[Ff][1-3]%[89ABab]|[Ff]4%8)[0-9A-Fa-f](%[89ABab][0-9A-Fa-f]){2})*$",
+);
 
 fn variable(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
