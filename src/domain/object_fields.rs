@@ -437,10 +437,15 @@ pub fn compile_pattern(pattern: &str) -> Result<Regex, String> {
     compiled.map_err(|_| format!("{pattern} is no regular expression"))
 }
 
-/// Reads an ISO 8601 moment or day; without an offset it is UTC.
+/// Reads an ISO 8601 moment or day; without an offset it is UTC. A space may stand for the `T`, and the offset may have no
+/// colon, as databases write moments.
 pub fn parse_date(text: &str) -> Option<DateTime> {
-    let moment = chrono::DateTime::parse_from_rfc3339(text).map(|moment| moment.to_utc());
-    let local = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").map(|moment| moment.and_utc());
+    let spaced = text.as_bytes().get(10) == Some(&b' ');
+    let joined = if spaced { text.replacen(' ', "T", 1) } else { text.to_owned() };
+    let moment = chrono::DateTime::parse_from_rfc3339(&joined)
+        .or_else(|_| chrono::DateTime::parse_from_str(&joined, "%Y-%m-%dT%H:%M:%S%.f%z"))
+        .map(|moment| moment.to_utc());
+    let local = || NaiveDateTime::parse_from_str(&joined, "%Y-%m-%dT%H:%M:%S%.f").map(|moment| moment.and_utc());
     let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0).map(|moment| moment.and_utc());
     moment.or_else(|_| local()).ok().or_else(day).map(DateTime::from_chrono)
 }

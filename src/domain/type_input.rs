@@ -290,7 +290,58 @@ pub fn warnings(stored: &Document) -> Vec<String> {
              knows of it"
         )
     });
-    kinds.chain(free).chain(closed(stored)).chain(unknown_sections(stored)).chain(idle_members(stored)).collect()
+    let layout = unknown_sections(stored).chain(empty_sections(stored)).chain(unfilled(stored));
+    kinds.chain(free).chain(closed(stored)).chain(layout).chain(idle_members(stored)).collect()
+}
+
+/// The documents of a list, with their places.
+fn listed<'a>(document: Option<&'a Document>, list: &str) -> impl Iterator<Item = (usize, &'a Document)> {
+    let items = document.and_then(|document| document.get_array(list).ok()).into_iter().flatten();
+    items.enumerate().filter_map(|(index, item)| Some((index, item.as_document()?)))
+}
+
+/// Sections of fields of another type that do not say which.
+fn empty_sections(object_type: &Document) -> impl Iterator<Item = String> {
+    let empty = listed(object_type.get_document("render_meta").ok(), "sections").filter(|(_, section)| {
+        let reference = section.get_document("reference").ok();
+        section.get_str("type").is_ok_and(|kind| kind == REF_SECTION)
+            && !reference.is_some_and(|reference| {
+                reference.contains_key("type_id")
+                    && reference.get_str("section_name").is_ok_and(|name| !name.is_empty())
+            })
+    });
+    empty.take(MOST_WARNINGS).map(|(index, _)| {
+        format!(
+            "render_meta/sections/{index}/reference: a {REF_SECTION} shows nothing without the type_id and the section_name of \
+             another type"
+        )
+    })
+}
+
+/// Links with placeholders that have names, and lines of summaries with these or with more placeholders than fields.
+fn unfilled(object_type: &Document) -> impl Iterator<Item = String> {
+    let links = listed(object_type.get_document("render_meta").ok(), "externals").filter_map(|(index, external)| {
+        Some((format!("render_meta/externals/{index}/href"), named_place(external.get_str("href").ok()?)?))
+    });
+    let summaries = fields_of(object_type).flat_map(|(field, document)| {
+        listed(Some(document), "summaries").map(move |(index, summary)| (field, index, summary))
+    });
+    let lines = summaries.filter_map(|(field, index, summary)| {
+        let line = summary.get_str("line").ok()?;
+        let (places, fields) = (line.matches("{}").count(), summary.get_array("fields").map_or(0, Vec::len));
+        let surplus = || "it has more {} than fields; those behind stay empty".to_owned();
+        let reason = named_place(line).or_else(|| (places > fields).then(surplus))?;
+        Some((format!("fields/{field}/summaries/{index}/line"), reason))
+    });
+    links.chain(lines).take(MOST_WARNINGS).map(|(place, reason)| format!("{place}: {reason}"))
+}
+
+/// What is said of the first placeholder with a name.
+fn named_place(text: &str) -> Option<String> {
+    let mut inside = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(inside, _)| inside);
+    let name = inside.find(|inside| !inside.is_empty())?;
+    let name: String = name.escape_default().take(LONGEST_QUOTED).collect();
+    Some(format!("{{{name}}} is shown as it stands; write {{}} for each of the fields, in their order"))
 }
 
 /// Fields that choose among options and have none.

@@ -37,6 +37,13 @@ impl TextEncoding {
         ENCODINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, encoding)| *encoding)
     }
 
+    /// The encoding that a `charset` of a media type names, if it says more than that the text may be UTF-8.
+    pub fn of_charset(name: &str) -> Option<Self> {
+        let latin1 = name.eq_ignore_ascii_case("iso-8859-1").then_some(Self::Latin1);
+        // Many programs say UTF-8 of any text, so the byte-order mark counts more.
+        latin1.or_else(|| Self::named(name)).filter(|encoding| *encoding != Self::Utf8)
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         ENCODINGS.iter().find(|(_, encoding)| *encoding == self).map_or("", |(name, _)| name)

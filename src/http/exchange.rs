@@ -216,7 +216,7 @@ pub(super) async fn import_objects(
     let sent = Parameters::of(&request)?;
     sent.only(&IMPORT, state.params.unknown)?;
     let repeat = key.key.clone().map_or(Repeat::Never, Repeat::Key);
-    let query = import_query(&sent, file.said, repeat)?;
+    let query = import_query(&sent, (file.said, file.encoding), repeat)?;
     let importer = Importer { access: ExportAccess::Of(&caller.0), user_id: caller.0.user_id };
     let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;
     drop((file.place, file.arriving));
@@ -234,7 +234,12 @@ pub(super) async fn import_objects(
     Err(ApiError::new(ErrorCode::ImportRefused, message).reporting(written))
 }
 
-fn import_query(sent: &Parameters, said: SentFormat, repeat: Repeat) -> Result<ImportQuery, ApiError> {
+/// `said` is what the media type of the file says; parameters count more.
+fn import_query(
+    sent: &Parameters,
+    (said, said_encoding): (SentFormat, Option<TextEncoding>),
+    repeat: Repeat,
+) -> Result<ImportQuery, ApiError> {
     let usual = match said {
         SentFormat::Lines => "ndjson",
         SentFormat::Sheet => "xlsx",
@@ -248,7 +253,7 @@ fn import_query(sent: &Parameters, said: SentFormat, repeat: Repeat) -> Result<I
         return Err(ApiError::parameter(name, "goes with format=csv only"));
     }
     let form = match format {
-        "csv" => import::ImportForm::Csv { delimiter, encoding },
+        "csv" => import::ImportForm::Csv { delimiter, encoding: encoding.or(said_encoding) },
         "xlsx" => import::ImportForm::Xlsx,
         _ => import::ImportForm::Ndjson,
     };

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use actix_web::dev::Payload;
+use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{FromRequest, HttpRequest};
 use futures::future::LocalBoxFuture;
 
 use super::arrivals::{Arriving, WorkPermit};
 use super::body::{LINES, Sent, essence, is_lines};
 use super::error::ApiError;
+use crate::exchange::encoding::TextEncoding;
 use crate::service::ErrorCode;
 
 /// A body that is a file of objects.
@@ -16,6 +18,8 @@ pub(super) struct File {
     pub bytes: Vec<u8>,
     /// What it says that it is.
     pub said: SentFormat,
+    /// The encoding that its media type names.
+    pub encoding: Option<TextEncoding>,
     /// Held as long as the file is in use.
     pub place: WorkPermit,
     /// Its bytes count as long.
@@ -45,7 +49,7 @@ impl FromRequest for File {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let sent = Sent::of(request, true, |limits| (limits.max_import_bytes, "api.max_import_bytes"));
-        let said = said(request);
+        let (said, encoding) = (said(request), encoding(request));
         let is_file = essence(request)
             .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
         let payload = payload.take();
@@ -65,9 +69,16 @@ impl FromRequest for File {
             let arriving = sent.arriving.as_ref().ok_or_else(ApiError::imports_busy)?;
             let place = arriving.place().await?;
             let bytes = sent.unpack(bytes).await?;
-            Ok(Self { bytes, said, place, arriving: sent.arriving })
+            Ok(Self { bytes, said, encoding, place, arriving: sent.arriving })
         })
     }
+}
+
+fn encoding(request: &HttpRequest) -> Option<TextEncoding> {
+    let content_type = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, charset) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    TextEncoding::of_charset(charset.trim().trim_matches('"'))
 }
 
 fn said(request: &HttpRequest) -> SentFormat {

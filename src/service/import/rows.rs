@@ -152,7 +152,9 @@ impl RowReading {
 
     fn read_header(&self, header: &[String], read: &mut ImportRows) {
         for (column, cell) in header.iter().enumerate() {
-            let heading = if header[..column].contains(cell) {
+            let heading = if cell.trim().is_empty() {
+                Err(format!("column {} has no name; give it one, or leave the column out", column + 1))
+            } else if header[..column].contains(cell) {
                 Err("is here twice".to_owned())
             } else {
                 Heading::read(cell, self.object_type())

@@ -198,6 +198,41 @@ on_each_store! {
         ]);
     }
 
+    async fn what_a_type_shows_in_vain_is_taken_with_a_warning(app) {
+        let summary = |line: &str| json!({"type_id": 1, "line": line, "label": "A", "icon": "", "fields": ["a"]});
+        let lines = [summary("{} in {}"), summary("{a}"), summary("{} {0}"), summary("all of {}")];
+        let fields = json!([
+            {"type": "ref", "name": "to", "label": "To", "ref_types": [1], "summaries": lines},
+            {"type": "text", "name": "a", "label": "A"},
+        ]);
+        let link = |href: &str| json!({"name": href, "href": href, "label": "L", "icon": "", "fields": ["a"]});
+        let section = |reference: Value| {
+            let mut section = json!({"type": "ref-section", "name": "s", "label": "S", "fields": []});
+            if !reference.is_null() {
+                section["reference"] = reference;
+            }
+            section
+        };
+        let render_meta = json!({
+            "externals": [link("http://x/{a}"), link("http://x/{}")],
+            "sections": [section(json!(null)), section(json!({"type_id": 1, "section_name": "main"}))],
+        });
+        let body = json!({"name": "vain", "author_id": 1, "fields": fields, "render_meta": render_meta});
+        let created = app.post("/types/", &body).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let warnings = created.headers.get_all("inventory-warning").iter();
+        let warnings: Vec<&str> = warnings.map(|warning| warning.to_str().expect("a text")).collect();
+        let of_vain: Vec<&str> =
+            warnings.into_iter().filter(|warning| !warning.starts_with('/')).collect();
+        assert_eq!(of_vain, [
+            "render_meta/sections/0/reference: a ref-section shows nothing without the type_id and the section_name of another type",
+            "render_meta/externals/0/href: {a} is shown as it stands; write {} for each of the fields, in their order",
+            "fields/0/summaries/0/line: it has more {} than fields; those behind stay empty",
+            "fields/0/summaries/1/line: {a} is shown as it stands; write {} for each of the fields, in their order",
+            "fields/0/summaries/2/line: {0} is shown as it stands; write {} for each of the fields, in their order",
+        ]);
+    }
+
     async fn warnings_are_few_and_short(app) {
         let kind = "k\u{fc}".repeat(2000);
         let fields: Vec<Value> =

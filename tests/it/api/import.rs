@@ -86,6 +86,82 @@ on_each_store! {
         assert_eq!(reason(&joined, 3), lost);
     }
 
+    async fn a_column_without_a_name_is_told_as_one(app) {
+        let kind = server(app).await;
+        for (file, column) in [("hostname,cores,\na,1,\n", 3), ("hostname,,cores\na,,1\n", 2), ("hostname, \na,\n", 2)] {
+            let answer = import(app, &format!("type_id={kind}"), file).await;
+            let reason = format!("column {column} has no name; give it one, or leave the column out");
+            assert_eq!(answer.json()["report"]["errors"][0]["reason"], reason);
+        }
+    }
+
+    async fn the_media_type_tells_the_encoding(app) {
+        let kind = server(app).await;
+        for (number, (charset, bytes)) in (900_i64..).zip([
+            ("iso-8859-1", b"K\xE4rcher".to_vec()),
+            ("\"Latin1\"", b"K\xE4rcher".to_vec()),
+            ("WINDOWS-1252", b"K\xE4rcher".to_vec()),
+            ("utf-8", "K\u{e4}rcher".as_bytes().to_vec()),
+            ("koi8-r", "K\u{e4}rcher".as_bytes().to_vec()),
+        ]) {
+            let file = [b"public_id,hostname\n", format!("{number},").as_bytes(), &bytes, b"\n"].concat();
+            let request = app.request(Method::POST, &format!("/import/objects?type_id={kind}"));
+            let answer = send(request.header("Content-Type", format!("text/csv; charset={charset}")).body(file)).await;
+            assert_eq!(answer.status, 200, "{charset}: {}", answer.text);
+            assert_eq!(values(app, number).await["hostname"], "K\u{e4}rcher", "{charset}");
+        }
+        // The parameter counts more.
+        let request = app.request(Method::POST, &format!("/import/objects?type_id={kind}&encoding=utf-8"));
+        let answer = send(request.header("Content-Type", "text/csv; charset=latin1").body(&b"hostname\nK\xE4\n"[..])).await;
+        assert_eq!(answer.status, 400, "{}", answer.text);
+    }
+
+    async fn a_moment_as_databases_write_it_is_a_date(app) {
+        let kind = server(app).await;
+        let noon = json!({"$date": 1_714_996_800_000_i64});
+        for text in [
+            "2024-05-06 12:00:00", "2024-05-06T12:00:00", "2024-05-06 12:00:00.000", "2024-05-06 14:00:00+0200",
+            "2024-05-06T14:00:00+0200", "2024-05-06 14:00:00+02:00", "2024-05-06T14:00:00.0+0200", "2024-05-06 12:00:00Z",
+        ] {
+            let id = app.create_object(kind, &json!({"bought": text})).await;
+            // Stored as a date, not as a text.
+            assert_eq!(values(app, id).await["bought"], noon, "{text}");
+            let answer = import(app, &format!("type_id={kind}"), format!("public_id,bought\n{id},{text}\n")).await;
+            assert_eq!(answer.json()["unchanged"], 1, "{text}: {}", answer.text);
+        }
+        for text in ["2024-05-06 25:00:00", "2024-05-06 noon", "06.05.2024 12:00:00"] {
+            let body = json!({"type_id": kind, "author_id": 1, "fields": {"bought": text}});
+            app.post("/objects/", &body).await.error(400, "validation_failed");
+        }
+    }
+
+    // The recipe of docs/api.md, Renaming a field.
+    async fn a_field_is_renamed_with_its_values(app) {
+        let field = |name: &str| json!({"type": "text", "name": name, "label": "Name of the host"});
+        let kind = app.create_type("server", &[("host", "text"), ("rack", "text")]).await;
+        let id = app.create_object(kind, &json!({"host": "web-1", "rack": "r1"})).await;
+        let empty = app.create_object(kind, &json!({"rack": "r2"})).await;
+        let path = format!("/types/{kind}");
+        let both = app.patch(&path, &json!({"fields": [field("host"), field("hostname"), field("rack")]})).await;
+        assert!(both.status.is_success(), "{}", both.text);
+        let filter = r#"filter={"f.host":{"$ne":null}}"#;
+        let export = app.get(&format!("/export/objects?type_id={kind}&format=csv&{filter}")).await.text;
+        let (header, rows) = export.split_once('\n').expect("a header");
+        assert_eq!(header.trim(), "public_id,active,host,hostname,rack");
+        // As `cut -d, -f1,3` and a new name do it.
+        let kept: Vec<String> = rows.lines().map(|row| row.split(',').collect::<Vec<_>>()).map(|row| format!("{},{}", row[0], row[2])).collect();
+        let file = format!("public_id,hostname\n{}\n", kept.join("\n"));
+        let answer = import(app, &format!("type_id={kind}"), file).await;
+        assert_eq!(counts(&answer), (0, 1, 0));
+        let one = app.patch(&path, &json!({"fields": [field("hostname"), field("rack")]})).await;
+        assert!(one.header("inventory-warning").contains("has lost \"host\""), "{:?}", one.headers);
+        let cleaned = send(app.request(Method::PUT, &format!("/objects/clean/{kind}"))).await;
+        assert!(cleaned.status.is_success(), "{}", cleaned.text);
+        assert_eq!(app.get(&format!("/objects/clean/{kind}")).await.json()["total"], 0);
+        assert_eq!(json!(values(app, id).await), json!({"hostname": "web-1", "rack": "r1"}));
+        assert_eq!(json!(values(app, empty).await), json!({"hostname": null, "rack": "r2"}));
+    }
+
     async fn lines_create_change_and_keep_objects_by_their_id(app) {
         let server = server(app).await;
         let first = app.create_object(server, &json!({"hostname": "a", "cores": 1, "rented": true})).await;
