@@ -217,6 +217,7 @@ impl Application {
         let (listener, monitor, wire) = listeners(&settings)?;
         let address = settings.server.address();
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
+        warn_of_its_time(certificates.as_deref(), &*services.clock);
         let cors = Arc::new(CorsPolicy::new(&settings.server.cors)?);
         let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
         let gate = Arc::new(Gate::new(&settings.server, Arc::clone(&rate_limits))?);
@@ -329,7 +330,7 @@ impl Application {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
-        reload_on_hangup(self.certificates.clone())?;
+        reload_on_hangup(self.certificates.clone(), Arc::clone(&self.state.services.clock))?;
         let _control = self.control();
         self.prune_daily();
         let webhooks = Deliverer::start(&self.state.services)?;
@@ -545,7 +546,7 @@ fn serve_tools(
 
 /// Reloads certificate and key at each SIGHUP; the old ones stay if the new ones are wrong. Without TLS the signal has
 /// no effect, instead of ending the process.
-fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> io::Result<()> {
+fn reload_on_hangup(certificates: Option<Arc<Certificates>>, clock: Arc<dyn Clock>) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
@@ -553,8 +554,12 @@ fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> io::Result<()> {
                 log::info!("SIGHUP: there is no certificate to read again");
                 continue;
             };
-            match tokio::task::spawn_blocking(move || certificates.reload()).await {
-                Ok(Ok(())) => log::info!("SIGHUP: new connections get the certificate that was read now"),
+            let reloaded = Arc::clone(&certificates);
+            match tokio::task::spawn_blocking(move || reloaded.reload()).await {
+                Ok(Ok(())) => {
+                    log::info!("SIGHUP: new connections get the certificate that was read now");
+                    warn_of_its_time(Some(&certificates), &*clock);
+                }
                 Ok(Err(error)) => log::error!("SIGHUP: the certificate in use stays: {error}"),
                 Err(error) => log::error!("SIGHUP: the certificate in use stays: {error}"),
             }
@@ -568,6 +573,13 @@ fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> io::Result<()> {
 /// # Errors
 /// As [`Application::build`].
 pub async fn build_services(
+/// Tells of a certificate that clients refuse, now or soon.
+fn warn_of_its_time(certificates: Option<&Certificates>, clock: &dyn Clock) {
+    if let Some(concern) = certificates.and_then(|certificates| certificates.concern(clock.now())) {
+        log::warn!("server.tls.certificate: {}", concern.text);
+    }
+}
+
     settings: &Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,

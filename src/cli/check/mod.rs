@@ -53,7 +53,7 @@ impl CheckCommand {
         }
         let mut findings = vec![Finding::good("settings", "every key is known, every value within its range")];
         findings.extend(memory::look(&settings));
-        findings.extend(server::look(&settings).await?);
+        findings.extend(server::look(&settings, &SystemClock).await?);
         findings.extend(issuer::look(&settings).await?);
         findings.extend(webhooks::look(&settings));
         findings.extend(store::look(&settings, &SystemClock).await?);

@@ -3,12 +3,17 @@
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 
+use crate::clock::Clock;
 use crate::http::edge::tls::Certificates;
 use crate::settings::Settings;
 use crate::store::inspection::Finding;
 
 /// Finds problems that would stop the start.
-pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, Box<dyn std::error::Error + Send + Sync>> {
+pub(super) async fn look(
+    settings: &Settings,
+    clock: &dyn Clock,
+) -> Result<Vec<Finding>, Box<dyn std::error::Error + Send + Sync>> {
+    let now = clock.now();
     let address = settings.server.address();
     let others = [("metrics.address", &settings.metrics.address), ("wire.address", &settings.wire.address)];
     let others = others.map(|(key, address)| (key, address.clone()));
@@ -18,7 +23,11 @@ pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, Box<dyn st
         let given = others.iter().filter(|(_, address)| !address.is_empty());
         findings.extend(given.map(|(key, address)| listening(key, address)));
         findings.extend(files.map(|files| match Certificates::load(files) {
-            Ok(_) => Finding::good("server.tls", "certificate and key can be used"),
+            Ok(certificates) => match certificates.concern(now) {
+                None => Finding::good("server.tls", "certificate and key can be used"),
+                Some(concern) if concern.is_refused => Finding::wrong("server.tls", concern.text),
+                Some(concern) => Finding::note("server.tls", concern.text),
+            },
             Err(error) => Finding::wrong("server.tls", error.to_string()),
         }));
         findings

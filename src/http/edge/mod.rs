@@ -12,3 +12,4 @@ pub mod rate_limit;
 mod refusal;
 pub mod server;
 pub mod tls;
+mod validity;

@@ -1,10 +1,12 @@
 //! TLS: certificate and key from files, which can be reloaded while connections go on.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use chrono::{DateTime, Utc};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
@@ -13,6 +15,7 @@ use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
+use super::validity::{Standing, Validity};
 use crate::settings::TlsFiles;
 
 /// Certificate and key in use; new connections use the last loaded ones.
@@ -21,6 +24,15 @@ pub struct Certificates {
     files: TlsFiles,
     provider: Arc<CryptoProvider>,
     current: ArcSwap<CertifiedKey>,
+}
+
+/// What is to be said of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concern {
+    /// Whether clients refuse it now.
+    pub is_refused: bool,
+    /// A sentence with the file and the remedy.
+    pub text: String,
 }
 
 /// Files that cannot be used, with the remedy.
@@ -71,6 +83,14 @@ impl Certificates {
         Ok(())
     }
 
+    /// What an operator should hear of the time of the certificate in use, with the remedy; nothing of one that is good for
+    /// a while. Clients refuse a certificate outside of its time.
+    pub fn concern(&self, now: DateTime<Utc>) -> Option<Concern> {
+        let validity = Validity::of(self.current.load().end_entity_cert().ok()?, &self.provider)?;
+        let text = format!("{}: {}", self.files.certificate.display(), validity.concern(now)?);
+        Some(Concern { is_refused: validity.standing(now) != Standing::EndsSoon, text })
+    }
+
     /// TLS 1.2 and 1.3 with these certificates, for HTTP/1.1.
     ///
     /// # Errors
@@ -103,12 +123,10 @@ impl ResolvesServerCert for Certificates {
 }
 
 fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-    let unreadable = |key, path: &Path, error: pem::Error| {
-        let reason = match error {
-            pem::Error::NoItemsFound => "there is no such item in it".to_owned(),
-            error => error.to_string(),
-        };
-        TlsError::File { key, path: path.to_owned(), reason }
+    let unreadable = |key, path: &Path, error: pem::Error| TlsError::File {
+        key,
+        path: path.to_owned(),
+        reason: in_words(&error, path),
     };
     let bad_certificate = |error| unreadable("server.tls.certificate", &files.certificate, error);
     let chain: Result<Vec<CertificateDer<'static>>, pem::Error> =
@@ -122,8 +140,37 @@ fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Tls
     CertifiedKey::from_der(chain, key, provider).map_err(|error| TlsError::Pair {
         certificate: files.certificate.clone(),
         key: files.key.clone(),
-        reason: error.to_string(),
+        reason: match error {
+            rustls::Error::InvalidCertificate(error) if format!("{error:?}").contains(OLD_VERSION) => {
+                "the certificate is an X.509 certificate of version 1, which clients refuse; make one of version 3, which has \
+                 extensions (openssl x509 makes it with -extfile, req -x509 with -addext subjectAltName=DNS:HOST)"
+                    .to_owned()
+            }
+            error => error.to_string(),
+        },
     })
+}
+
+/// What the library calls a certificate without extensions.
+const OLD_VERSION: &str = "UnsupportedCertVersion";
+
+/// What is wrong with a file, and the remedy where there is one.
+fn in_words(error: &pem::Error, path: &Path) -> String {
+    let is_encrypted = || fs::read_to_string(path).is_ok_and(|text| text.contains("ENCRYPTED"));
+    let line = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match error {
+        pem::Error::NoItemsFound | pem::Error::Base64Decode(_) if is_encrypted() => {
+            "the key is encrypted, and nobody types its passphrase; write it without one: openssl pkey -in FILE -out NEW"
+                .to_owned()
+        }
+        pem::Error::NoItemsFound => "there is no such item in it".to_owned(),
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("it is cut off, as the line -----END {}----- is missing; copy the whole file", line(end_marker))
+        }
+        pem::Error::IllegalSectionStart { line: start } => format!("the line {} begins nothing that is known", line(start)),
+        pem::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
 }
 
 /// A client for the service on this machine that does not check its certificate. It sends nothing secret. A process

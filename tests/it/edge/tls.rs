@@ -7,8 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Datelike;
 use inventory_service::app::Application;
-use inventory_service::settings::Settings;
+use inventory_service::clock::{Clock, SystemClock};
+use inventory_service::http::edge::tls::Certificates;
+use inventory_service::settings::{Settings, TlsFiles};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -92,6 +95,75 @@ fn a_hangup_brings_the_new_certificate_and_leaves_connections_alone() {
     service.wait_for_line("SIGHUP: the certificate in use stays: server.tls.key: key.pem cannot be read as PEM");
     ask(&mut wire);
     ask(&mut connect(&service, &new).expect("a connection"));
+}
+
+/// Writes a certificate for `localhost` with its key, valid between these days from now.
+fn make_certificate_valid(directory: &Path, days: [i64; 2]) {
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let today = SystemClock.now().timestamp() / 86_400;
+    [params.not_before, params.not_after] = days.map(|day| {
+        let day = chrono::DateTime::from_timestamp((today + day) * 86_400, 0).expect("a day");
+        let number = |value: u32| u8::try_from(value).expect("a number");
+        rcgen::date_time_ymd(day.year(), number(day.month()), number(day.day()))
+    });
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let made = params.self_signed(&key).expect("a certificate");
+    fs::write(directory.join("cert.pem"), made.pem()).expect("a file");
+    fs::write(directory.join("key.pem"), key.serialize_pem()).expect("a file");
+}
+
+#[test]
+fn a_certificate_outside_of_its_time_is_told_by_the_check_the_start_and_the_hangup() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+        let flags = ["check", "--set", "server.tls.certificate=cert.pem", "--set", "server.tls.key=key.pem"];
+        let output = command.args(flags).current_dir(directory.path()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), said.lines().find(|line| line.contains("server.tls")).expect("a line").to_owned())
+    };
+    for (days, passes, verdict, said) in [
+        ([-9, 90], true, "ok", "certificate and key can be used"),
+        ([-9, 9], true, "note", "cert.pem: the certificate is valid until 20"),
+        ([-9, -1], false, "WRONG", "cert.pem: the certificate is over since 20"),
+        ([0, -2], false, "WRONG", "cert.pem: the certificate ends before it begins"),
+        ([2, 90], false, "WRONG", "cert.pem: the certificate is valid from 20"),
+    ] {
+        make_certificate_valid(directory.path(), days);
+        let (passed, line) = check();
+        assert_eq!(passed, passes, "{line}");
+        assert!(line.starts_with(verdict) && line.contains(said), "{line}");
+    }
+    let service = start(directory.path());
+    let early = "server.tls.certificate: cert.pem: the certificate is valid from 20";
+    assert!(service.first_lines.iter().any(|line| line.contains(early)), "{:?}", service.first_lines);
+    make_certificate_valid(directory.path(), [-9, -1]);
+    service.signal("HUP");
+    service.wait_for_line("server.tls.certificate: cert.pem: the certificate is over since 20");
+}
+
+#[test]
+fn files_that_other_tools_make_otherwise_are_told_of_in_words() {
+    let directory = TempDir::new().expect("a temporary directory");
+    make_certificate(directory.path());
+    let path = |name: &str| directory.path().join(name);
+    let read = |name: &str| fs::read_to_string(path(name)).expect("a file");
+    let (certificate, key) = (read("cert.pem"), read("key.pem"));
+    let end = certificate.find("-----END").expect("an end");
+    fs::write(path("cut.pem"), &certificate[..end]).expect("a file");
+    let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    fs::write(path("encrypted.pem"), encrypted).expect("a file");
+    let legacy = key.replacen("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n", 1);
+    fs::write(path("legacy.pem"), legacy).expect("a file");
+    for (certificate, key, said) in [
+        ("cut.pem", "key.pem", "it is cut off, as the line -----END CERTIFICATE----- is missing"),
+        ("cert.pem", "encrypted.pem", "the key is encrypted, and nobody types its passphrase; write it without one"),
+        ("cert.pem", "legacy.pem", "the key is encrypted, and nobody types its passphrase; write it without one"),
+    ] {
+        let files = TlsFiles { certificate: path(certificate), key: path(key) };
+        let error = Certificates::load(files).expect_err("a refusal").to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

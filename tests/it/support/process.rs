@@ -13,6 +13,8 @@ pub(crate) struct ServiceProcess {
     child: Child,
     /// `http://127.0.0.1:<port>`.
     pub(crate) origin: String,
+    /// What it logged before it listened.
+    pub(crate) first_lines: Vec<String>,
     lines: Receiver<String>,
 }
 
@@ -50,7 +52,7 @@ impl ServiceProcess {
         // The pipe is read on, or the service would stop at a full one.
         let (sender, lines_after) = channel();
         std::thread::spawn(move || lines.for_each(|line| drop(line.map(|line| sender.send(line)))));
-        Self { child, origin, lines: lines_after }
+        Self { child, origin, first_lines: seen, lines: lines_after }
     }
 
     /// Waits for a line of the log with this text in it, after those that were waited for before, and gives it.
