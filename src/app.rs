@@ -50,7 +50,7 @@ use crate::service::migrations::{self, MigrationError};
 use crate::service::webhooks::parts::Parts;
 use crate::service::webhooks::worker;
 use crate::service::{ServiceError, Services, sign_on, type_catalog, user_settings};
-use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
+use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri, in_full};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
 use crate::store::{Copying, FileStore, Measured, Store, StoreError, collections};
@@ -236,8 +236,13 @@ impl Application {
         });
         let issuer = services.identities.as_ref().map(|identities| Arc::clone(identities.issuer()));
         if let Some(identities) = &services.identities {
-            let warned = sign_on::warn_of_missing_groups(identities).await;
-            warned.map_err(|source| StartError::Store { uri: without_password(&settings.store), source })?;
+            let missing =
+                sign_on::missing_groups(&*services.store, identities.issuer().rules(), services.max_time).await;
+            for name in
+                missing.map_err(|source| StartError::Store { uri: without_password(&settings.store), source })?
+            {
+                log::warn!("auth.oidc: {}", sign_on::missing_group(&name));
+            }
             identities.issuer().get_ready();
         }
         let bodies = web::Data::new(BodyLimits::new(&settings));
@@ -568,11 +573,6 @@ fn reload_on_hangup(certificates: Option<Arc<Certificates>>, clock: Arc<dyn Cloc
     Ok(())
 }
 
-/// The use cases on a store; creates the first administrator when nobody can sign in yet.
-///
-/// # Errors
-/// As [`Application::build`].
-pub async fn build_services(
 /// Tells of a certificate that clients refuse, now or soon.
 fn warn_of_its_time(certificates: Option<&Certificates>, clock: &dyn Clock) {
     if let Some(concern) = certificates.and_then(|certificates| certificates.concern(clock.now())) {
@@ -580,6 +580,11 @@ fn warn_of_its_time(certificates: Option<&Certificates>, clock: &dyn Clock) {
     }
 }
 
+/// The use cases on a store; creates the first administrator when nobody can sign in yet.
+///
+/// # Errors
+/// As [`Application::build`].
+pub async fn build_services(
     settings: &Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -857,5 +862,13 @@ pub fn without_password(settings: &StoreSettings) -> String {
     match (uri.split_once("://"), uri.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         _ => uri.to_owned(),
+    }
+}
+
+/// `store.uri` without a password, and with the full path of a directory.
+pub fn full_name(settings: &StoreSettings) -> String {
+    match settings.location() {
+        Ok(StoreUri::Embedded(directory)) => format!("embedded:{}", in_full(&directory).display()),
+        _ => without_password(settings),
     }
 }

@@ -13,6 +13,7 @@ mod webhooks;
 mod wire;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,6 +67,32 @@ pub struct Settings {
     pub log: LogSettings,
     /// What a monitor can ask.
     pub metrics: MetricsSettings,
+    /// The files that were read, and those that were looked for.
+    #[serde(skip)]
+    pub files: SettingsFiles,
+}
+
+/// Files of settings, with their full paths.
+#[derive(Debug, Clone, Default)]
+pub struct SettingsFiles {
+    /// Those that were read, the last of which wins.
+    pub read: Vec<PathBuf>,
+    /// Those that are not there.
+    pub missing: Vec<PathBuf>,
+}
+
+impl fmt::Display for SettingsFiles {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |files: &[PathBuf], word: &str| {
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            names.join(word)
+        };
+        if self.read.is_empty() {
+            write!(formatter, "no settings file was read, there is no {}", list(&self.missing, " and no "))
+        } else {
+            write!(formatter, "read from {}", list(&self.read, " and "))
+        }
+    }
 }
 
 /// `server.*`
@@ -341,14 +368,16 @@ impl Settings {
             return Err(SettingsError::Refused(vec![message]));
         }
         let chosen = named.unwrap_or_else(|| "config/local.toml".to_owned());
-        let layers = vec![
-            Layer::defaults()?,
-            Layer::file(&directory.join("config/base.toml"))?,
-            Layer::file(&directory.join(chosen))?,
-            Layer::variables(variables),
-            Layer::pairs(overrides.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
-        ];
-        Self::finish(layers, sources::misspelt(variables))
+        let (mut layers, mut files) = (vec![Layer::defaults()?], SettingsFiles::default());
+        for file in ["config/base.toml", &chosen].map(|name| directory.join(name)) {
+            let layer = Layer::file(&file)?;
+            let list = if layer.is_some() { &mut files.read } else { &mut files.missing };
+            list.push(in_full(&file));
+            layers.extend(layer);
+        }
+        layers.push(Layer::variables(variables));
+        layers.push(Layer::pairs(overrides.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))));
+        Ok(Self { files, ..Self::finish(layers, sources::misspelt(variables))? })
     }
 
     /// The compiled-in defaults with `overrides`; the environment has no part in it.
@@ -548,6 +577,12 @@ impl QuerySettings {
     pub fn max_time(&self) -> Duration {
         Duration::from_millis(self.max_time_ms)
     }
+}
+
+/// The path from the root on, for people who may be in another directory.
+pub fn in_full(path: &Path) -> PathBuf {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    full.components().collect()
 }
 
 /// The variables of the process that belong to the service and are text.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::app::{Application, StartError};
+use crate::app::{self, Application, StartError};
 use crate::settings::Settings;
 
 use super::Outcome;
@@ -20,6 +20,8 @@ pub struct ServeCommand {
 }
 
 pub(super) async fn run(settings: Settings) -> Outcome {
+    log::info!("settings: {}", settings.files);
+    log::info!("store: {}", app::full_name(&settings.store));
     let application = Application::build(settings).await?;
     log::info!("next: sign in by POST /rest/auth/login with user_name and password, as README.md shows");
     Ok(application.run().await.map_err(listen_error)?)

@@ -13,9 +13,12 @@
 //! Nothing is written unless a user is made or moved. A token decides once about the group. So two tokens with
 //! different claims do not move a user to and fro. An old token brings no group back.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bson::Bson;
 use bson::raw::RawDocument;
 
 use super::accounts::AccountError;
@@ -27,15 +30,16 @@ use super::identities::Identities;
 use super::resource::{self, Decision, Resource, Users};
 use super::services::Services;
 use super::users;
-use crate::auth::oidc::Bearer;
+use crate::auth::oidc::{Bearer, TokenRules};
 use crate::auth::{AuthError, Authorization};
-use crate::domain::document::{flag, integer};
+use crate::domain::document::{flag, integer, text};
 use crate::domain::group::ADMIN_GROUP;
 use crate::domain::user::{OIDC_AUTHENTICATOR, User};
 use crate::domain::user_input;
 use crate::domain::violation::clipped;
 use crate::query::Filter;
-use crate::store::{FindQuery, StoreError, Unit};
+use crate::store::collections::GROUPS;
+use crate::store::{FindQuery, Store, StoreError, Unit};
 
 /// Why a caller is not let in.
 #[derive(Debug, thiserror::Error)]
@@ -81,17 +85,26 @@ pub async fn authenticate(
     Ok(services.accounts.authenticate(shown, address).await?)
 }
 
-/// Warns of groups in the settings that do not exist yet.
+/// The groups in the settings that do not exist yet.
 ///
 /// # Errors
-/// As [`Store::find`](crate::store::Store::find).
-pub async fn warn_of_missing_groups(identities: &Identities) -> Result<(), StoreError> {
-    for name in identities.issuer().rules().group_names() {
-        if identities.group_id(name).await?.is_none() {
-            log::warn!("auth.oidc: there is no group {name:?} yet; callers that the settings put there are refused");
-        }
+/// As [`Store::find`].
+pub async fn missing_groups(
+    store: &dyn Store,
+    rules: &TokenRules,
+    max_time: Duration,
+) -> Result<BTreeSet<String>, StoreError> {
+    let mut missing: BTreeSet<String> = rules.group_names().map(ToOwned::to_owned).collect();
+    let names = missing.iter().map(|name| Bson::from(name.as_str())).collect();
+    for group in store.find(GROUPS, &FindQuery::new(Filter::one_of("name", names), max_time)).await?.iter() {
+        missing.remove(text(group, "name").unwrap_or_default());
     }
-    Ok(())
+    Ok(missing)
+}
+
+/// What is said of a group in the settings that does not exist.
+pub fn missing_group(name: &str) -> String {
+    format!("there is no group {name:?} yet; callers that the settings put there are refused")
 }
 
 /// A bearer of a token of the issuer who asks for something now.

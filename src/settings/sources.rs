@@ -42,16 +42,16 @@ impl Layer {
     }
 
     /// A file; nothing when there is none.
-    pub(super) fn file(path: &Path) -> Result<Self, SettingsError> {
+    pub(super) fn file(path: &Path) -> Result<Option<Self>, SettingsError> {
         let name = path.display().to_string();
         let refused = |problem: &dyn Display| SettingsError::Refused(vec![format!("{name} {problem}")]);
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refused(&format_args!("cannot be read: {error}"))),
         };
-        Self::from_source(&File::from_str(&text, FileFormat::Toml), &name)
-            .map_err(|error| refused(&format_args!("is not TOML: {error}")))
+        let read = Self::from_source(&File::from_str(&text, FileFormat::Toml), &name);
+        read.map(Some).map_err(|error| refused(&format_args!("is not TOML: {error}")))
     }
 
     fn from_source(source: &dyn Source, name: &str) -> Result<Self, ConfigError> {
@@ -84,7 +84,8 @@ fn flatten(prefix: &str, table: Map<String, Value>, name: &str, entries: &mut Ve
     for (key, value) in table {
         let key = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
         match value.kind {
-            ValueKind::Table(inner) => flatten(&key, inner, name, entries),
+            // An empty one could be misspelt too.
+            ValueKind::Table(inner) if !inner.is_empty() => flatten(&key, inner, name, entries),
             _ => entries.push((key, value, name.to_owned())),
         }
     }
@@ -170,6 +171,12 @@ fn in_words(expected: &str) -> String {
 /// [`SettingsError::Refused`] with everything that is wrong with their keys.
 pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Merged, SettingsError> {
     let known: BTreeSet<String> = keys().into_iter().map(|key| key.name).collect();
+    let is_section =
+        |name: &str| known.iter().any(|key| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    let is_number = |value: &Value| matches!(value.kind, ValueKind::I64(_));
+    let defaults = layers.first().map_or(&[][..], |layer| layer.entries.as_slice());
+    let numbers: BTreeSet<String> =
+        defaults.iter().filter(|(_, value, _)| is_number(value)).map(|(key, ..)| key.clone()).collect();
     let mut values = BTreeMap::new();
     for layer in layers {
         let given: BTreeSet<String> =
@@ -184,6 +191,16 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Mer
                 problems.push(format!(
                     "{origin}: {key} cannot be a list; write a text, with commas where it takes several"
                 ));
+                continue;
+            }
+            let is_table = matches!(value.kind, ValueKind::Table(_));
+            let in_table = |single: &&String| is_part_of(&key, single) || is_table && **single == key;
+            if let Some(single) = known.iter().find(in_table) {
+                let problem = format!("{origin}: {single} cannot be a table; write a text{}", example(single));
+                problems.extend(Some(problem).filter(|problem| !problems.contains(problem)));
+                continue;
+            }
+            if is_table && is_section(&key) {
                 continue;
             }
             if known.contains(&key) {
@@ -211,9 +228,34 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Mer
     }
     let mut builder = Config::builder();
     for (key, given) in &values {
-        builder = builder.set_override(key, given.value.clone())?;
+        let value = if numbers.contains(key) { as_number(&given.value) } else { given.value.clone() };
+        builder = builder.set_override(key, value)?;
     }
     Ok(Merged { config: builder.build()?, given: values })
+}
+
+/// Whether the key names a member of a setting that is a single value.
+fn is_part_of(key: &str, single: &str) -> bool {
+    key.strip_prefix(single).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// How pairs are written in the setting that takes them.
+fn example(key: &str) -> &'static str {
+    if key == "auth.oidc.groups" { ", for instance \"admins = admin; staff = editors\"" } else { "" }
+}
+
+/// The value of a setting that is a number. `config` rounds fractions and takes words such as `true` for 1, so they are made
+/// texts here that it refuses.
+fn as_number(value: &Value) -> Value {
+    const WORDS: [&str; 6] = ["true", "on", "yes", "false", "off", "no"];
+    let text = value.to_string();
+    let is_word = matches!(value.kind, ValueKind::Float(_) | ValueKind::Boolean(_))
+        || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word));
+    let mut value = value.clone();
+    if is_word {
+        value.kind = ValueKind::String(format!("{text} "));
+    }
+    value
 }
 
 /// The secret whose file this key names.

@@ -84,7 +84,11 @@ fn a_place_without_a_store_is_fine_and_stays_as_it_is() {
     let output = check(directory.path(), &[], &[]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "ok", "directory", "can be written");
-    assert_found(&output, "note", "store", "the first start makes it");
+    let full = directory.path().canonicalize().expect("a path");
+    let nowhere = format!("there is none in {} yet; the first start makes it", full.join("data").display());
+    assert_found(&output, "note", "store", &nowhere);
+    let unread = format!("no settings file was read, there is no {}", full.join("config/base.toml").display());
+    assert_found(&output, "ok", "settings", &unread);
     assert_eq!(fs::read_dir(directory.path()).expect("a list").count(), 0);
 }
 
@@ -95,6 +99,10 @@ fn a_store_in_order_passes_and_one_in_use_is_left_alone() {
     let output = check(directory.path(), &[], &[]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "note", "store", "another process has it open");
+    let full = directory.path().canonicalize().expect("a path").join("data");
+    for told in ["settings: no settings file was read".to_owned(), format!("store: embedded:{}", full.display())] {
+        assert!(service.first_lines.iter().any(|line| line.contains(&told)), "{told}: {:?}", service.first_lines);
+    }
     service.terminate();
     let output = check(directory.path(), &["--set", "server.port=0"], &[]);
     assert!(output.status.success(), "{}", complaint(&output));
@@ -102,6 +110,31 @@ fn a_store_in_order_passes_and_one_in_use_is_left_alone() {
     let is_good = |(verdict, subject, _): &(String, String, String)| verdict == "ok" || subject == "disk";
     assert!(findings(&output).iter().all(is_good), "{:#?}", findings(&output));
     assert_found(&output, "ok", "migrations", "none is pending");
+    assert_found(&output, "ok", "store", &format!("embedded:{} answers", full.display()));
+}
+
+#[test]
+fn groups_that_the_settings_name_and_the_store_lacks_are_told() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let issuer = TestIssuer::showing(&[&Signer::new("one", Algorithm::ES256)]);
+    let mut settings = issuer.settings();
+    settings.retain(|(key, _)| *key != "auth.oidc.groups");
+    let named = [("auth.oidc.groups", "/a = admin; /n = nix"), ("auth.oidc.default_group", "user")];
+    settings.extend(named.map(|(key, value)| (key, value.to_owned())));
+    let flags: Vec<String> = settings.iter().map(|(key, value)| format!("--set={key}={value}")).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let lacks = "there is no group \"nix\" yet; callers that the settings put there are refused";
+    let told = |output: &Output| {
+        assert!(output.status.success(), "{}", complaint(output));
+        findings(output)
+            .into_iter()
+            .filter(|(verdict, about, _)| verdict == "note" && about == "auth.oidc")
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(&check(directory.path(), &flags, &[])), []);
+    ServiceProcess::start(directory.path(), "embedded:data").terminate();
+    let note = ("note".to_owned(), "auth.oidc".to_owned(), lacks.to_owned());
+    assert_eq!(told(&check(directory.path(), &flags, &[])), [note]);
 }
 
 #[test]

@@ -181,6 +181,58 @@ fn a_value_of_the_wrong_kind_names_its_key_and_its_source() {
 }
 
 #[test]
+fn a_number_is_neither_rounded_nor_made_of_a_word_in_any_source() {
+    for (line, key, shown) in [
+        ("[server]\nport = 22051.5\n", "server.port", "22051.5"),
+        ("[server]\nport = true\n", "server.port", "true"),
+        ("[history]\nkeep_days = true\n", "history.keep_days", "true"),
+        ("[server]\nport = \"on\"\n", "server.port", "on"),
+    ] {
+        let directory = configured(&[("local.toml", line)]);
+        let refusal = load(directory.path(), &[], &[]).expect_err("it is no whole number");
+        let file = directory.path().join("config/local.toml");
+        let told = format!("{}: {key} cannot be \"{shown}\"; write a whole number", file.display());
+        assert!(refusal.starts_with(&told), "{refusal}");
+    }
+    let told = "the variable INVENTORY__SERVER__PORT: server.port cannot be \"yes\"; write a whole number";
+    assert!(refused(&[("INVENTORY__SERVER__PORT", "yes")], &[]).starts_with(told));
+    let directory = configured(&[("local.toml", "[server]\nport = \"9000\"\n[server.compression]\nenabled = false\n")]);
+    assert_eq!(load(directory.path(), &[], &[]).expect("settings").server.port, 9000);
+}
+
+#[test]
+fn a_section_that_does_not_exist_is_refused_also_where_it_is_empty() {
+    for (text, told) in [
+        ("[foo]\n", "there is no setting foo; the sections are server, "),
+        ("[server.trusted_proxies]\n", "server.trusted_proxies cannot be a table; write a text"),
+        (
+            "[auth.oidc]\ngroups = { admins = \"admin\" }\n",
+            "auth.oidc.groups cannot be a table; write a text, for instance \"admins = admin; ",
+        ),
+    ] {
+        let directory = configured(&[("local.toml", text)]);
+        let refusal = load(directory.path(), &[], &[]).expect_err("there is no such section");
+        let file = directory.path().join("config/local.toml");
+        assert!(refusal.starts_with(&format!("{}: {told}", file.display())), "{refusal}");
+    }
+    let directory = configured(&[("local.toml", "[server]\n[server.tls]\n[auth]\n")]);
+    assert!(load(directory.path(), &[], &[]).is_ok());
+}
+
+#[test]
+fn the_files_that_were_read_are_named_in_full() {
+    let directory = configured(&[("base.toml", "[server]\nport = 1\n")]);
+    let (read, missing) = (directory.path().join("config/base.toml"), directory.path().join("config/local.toml"));
+    let settings = load(&directory.path().join("./."), &[], &[]).expect("settings");
+    assert_eq!((&settings.files.read, &settings.files.missing), (&vec![read.clone()], &vec![missing.clone()]));
+    assert_eq!(settings.files.to_string(), format!("read from {}", read.display()));
+    fs::remove_file(&read).expect("the file is gone");
+    let settings = load(directory.path(), &[], &[]).expect("settings");
+    let told = format!("no settings file was read, there is no {} and no {}", read.display(), missing.display());
+    assert_eq!(settings.files.to_string(), told);
+}
+
+#[test]
 fn a_value_that_is_none_of_the_choices_gets_them() {
     assert_eq!(
         refused(&[("INVENTORY__LOG__FORMAT", "xml")], &[]),

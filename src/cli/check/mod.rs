@@ -51,7 +51,8 @@ impl CheckCommand {
                 StoreUri::MongoDb(_) => documents::run(&settings.store).await,
             };
         }
-        let mut findings = vec![Finding::good("settings", "every key is known, every value within its range")];
+        let known = format!("every key is known, every value within its range; {}", settings.files);
+        let mut findings = vec![Finding::good("settings", known)];
         findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings, &SystemClock).await?);
         findings.extend(issuer::look(&settings).await?);

@@ -4,12 +4,13 @@ use bson::DateTime;
 
 use crate::app::{self, Opened, StartError};
 use crate::clock::Clock;
+use crate::query::Filter;
 use crate::service::history::kept;
-use crate::service::{ErrorCode, credentials, migrations};
-use crate::settings::{Settings, SettingsError, StoreUri};
+use crate::service::{ErrorCode, credentials, migrations, sign_on};
+use crate::settings::{Settings, SettingsError, StoreUri, in_full};
 use crate::store::embedded::{OpenError, has_store};
 use crate::store::inspection::Finding;
-use crate::store::{Store, StoreError, collections};
+use crate::store::{FindQuery, Store, StoreError, collections};
 
 use super::directory;
 
@@ -17,6 +18,7 @@ use super::directory;
 pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<Finding>, SettingsError> {
     let mut findings = Vec::new();
     if let StoreUri::Embedded(place) = settings.store.location()? {
+        let place = in_full(&place);
         let writable = directory::writable(&place);
         let is_usable = writable.is_ok();
         findings.push(writable.unwrap_or_else(|finding| finding));
@@ -27,7 +29,10 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
         match has_store(&place) {
             Ok(true) => {}
             Ok(false) => {
-                findings.push(Finding::note("store", "there is none yet; the first start makes it"));
+                findings.push(Finding::note(
+                    "store",
+                    format!("there is none in {} yet; the first start makes it", place.display()),
+                ));
                 return Ok(findings);
             }
             Err(error) => {
@@ -38,7 +43,7 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
     }
     match app::open(&settings.store).await {
         Ok(Opened { store, file }) => {
-            findings.push(Finding::good("store", format!("{} answers", app::without_password(&settings.store))));
+            findings.push(Finding::good("store", format!("{} answers", app::full_name(&settings.store))));
             if let Err(error) = look_inside(&*store, settings, clock, &mut findings).await {
                 findings.push(Finding::wrong("store", error.to_string()));
             }
@@ -77,6 +82,15 @@ async fn look_inside(
     } else {
         first_password(settings)
     });
+    let any_group = FindQuery::new(Filter::all(), max_time).limited(1);
+    if let Ok(Some(rules)) = settings.auth.oidc.rules()
+        // The first start makes groups.
+        && !store.find(collections::GROUPS, &any_group).await?.is_empty()
+    {
+        for name in sign_on::missing_groups(store, &rules, max_time).await? {
+            findings.push(Finding::note("auth.oidc", sign_on::missing_group(&name)));
+        }
+    }
     Ok(())
 }
 
