@@ -29,6 +29,8 @@ const AWAY: [i32; 25] = [
 pub(super) const UNINITIATED: &str = "in no replica set yet; run rs.initiate() there";
 /// How the driver shows such a server.
 const GHOST: &str = ", Type: RsGhost";
+/// `DatabaseDifferCase`.
+const OTHER_CASE: i32 = 13297;
 /// Refusals that are not about the query: internal failure, missing rights, login, missing command or namespace.
 const NOT_THE_QUERY: [i32; 7] = [1, 13, 18, 26, 59, 8000, 40415];
 
@@ -63,11 +65,22 @@ pub(super) fn command_error(error: &Error) -> StoreError {
     match (&*error.kind, refusal(error)) {
         (ErrorKind::Authentication { .. }, _) | (_, Some((AUTHENTICATION_FAILED, _))) => refused_login(error),
         (_, Some((UNAUTHORIZED, message))) => StoreError::backend(without_right(message)),
+        (_, Some((OTHER_CASE, message))) => StoreError::backend(other_case(message)),
         (_, Some((code, _))) if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
         // The driver's own text has the bytes of the answer, too.
         (_, Some((code, message))) => StoreError::backend(format!("MongoDB says: {message} (error {code})")),
         _ => StoreError::backend(Box::new(error.clone()) as Box<dyn StdError + Send + Sync>),
     }
+}
+
+/// The server keeps no two databases of which the names differ in case alone.
+fn other_case(message: &str) -> String {
+    let there = message.split_once("already have: [").and_then(|(_, rest)| rest.split(']').next());
+    let there = there.map_or_else(|| "with other letters".to_owned(), |name| format!("as {name}"));
+    format!(
+        "store.uri names a database that the server has {there}; write its name in the same case (error {OTHER_CASE}, \
+         DatabaseDifferCase)"
+    )
 }
 
 /// What a user may not do, without the values of the command.
@@ -113,7 +126,7 @@ fn plain(error: &Error) -> String {
     let text = error.to_string();
     let mut servers = text.split("{ Address: ").skip(1).peekable();
     if servers.peek().is_none() {
-        return without_labels(&text).to_owned();
+        return strangers(&text).unwrap_or_else(|| without_labels(&text).to_owned());
     }
     let server = |server: &str| {
         let address = server.split(", ").next().unwrap_or_default();
@@ -122,6 +135,17 @@ fn plain(error: &Error) -> String {
         format!("{address} ({cause})")
     };
     format!("no server takes requests: {}", servers.map(server).collect::<Vec<_>>().join(", "))
+}
+
+/// What is said where all servers were passed over, because none is in the replica set that the URI names. The driver does not
+/// tell in which they are.
+fn strangers(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("No available servers. Topology: { Type: ReplicaSetNoPrimary, Set Name: ")?;
+    let name = rest.split([',', ' ', '}']).next()?;
+    Some(format!(
+        "no server of store.uri is in the replica set {name} that it names with replicaSet; write the name that \
+         db.hello().setName shows in mongosh there, or take replicaSet out of store.uri if it shows none"
+    ))
 }
 
 fn without_labels(text: &str) -> &str {
@@ -225,6 +249,21 @@ mod tests {
     fn a_duplicate_key_message_names_its_index() {
         let message = "E11000 duplicate key error collection: t1.b index: user name dup key: { k: 1 }";
         assert_eq!(index_in(message), "user name");
+    }
+
+    #[test]
+    fn a_replica_set_that_no_server_is_in_is_named_with_the_remedy() {
+        let text = "Kind: Server selection timeout: No available servers. Topology: { Type: ReplicaSetNoPrimary, Set Name: rs0 }, \
+                    labels: {}";
+        let said = strangers(text).expect("a sentence");
+        assert!(said.starts_with("no server of store.uri is in the replica set rs0 that it names"), "{said}");
+        assert_eq!(strangers("Kind: Server selection timeout: None"), None);
+    }
+
+    #[test]
+    fn a_database_in_another_case_is_named() {
+        let message = "db already exists with different case already have: [inventory] trying to create [INVENTORY]";
+        assert!(other_case(message).starts_with("store.uri names a database that the server has as inventory; "));
     }
 
     #[test]
