@@ -161,7 +161,9 @@ async fn streamed(
 ) -> Result<HttpResponse, ApiError> {
     let feed = &state.services.feed;
     let seat = feed.seat(caller.user_id).ok_or_else(|| {
-        ApiError::new(ErrorCode::Busy, "there are as many streams of changes as there may be; close some of yours")
+        let message = "there are as many streams of changes as there may be: 2,048 of you, or 4,096 of all users together; \
+                       close some if they are yours, else try again";
+        ApiError::new(ErrorCode::Busy, message)
     })?;
     let since = match asked.since {
         Some(since) => since,
