@@ -85,7 +85,7 @@ fn a_place_without_a_store_is_fine_and_stays_as_it_is() {
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "ok", "directory", "can be written");
     let full = directory.path().canonicalize().expect("a path");
-    let nowhere = format!("there is none in {} yet; the first start makes it", full.join("data").display());
+    let nowhere = format!("there is none yet in {}; the first start makes it", full.join("data").display());
     assert_found(&output, "note", "store", &nowhere);
     let unread = format!("no settings file was read, there is no {}", full.join("config/base.toml").display());
     assert_found(&output, "ok", "settings", &unread);

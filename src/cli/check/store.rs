@@ -31,7 +31,7 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
             Ok(false) => {
                 findings.push(Finding::note(
                     "store",
-                    format!("there is none in {} yet; the first start makes it", place.display()),
+                    format!("there is none yet in {}; the first start makes it", place.display()),
                 ));
                 return Ok(findings);
             }
