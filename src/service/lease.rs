@@ -2,7 +2,8 @@
 //!
 //! It is a document in `service.migrations`: `{_id, holder, beat}`. Its `_id` is the name of the lease. The holder
 //! increases `beat` from time to time. A waiting instance that sees no change for long takes the lease over. No clocks
-//! are compared, so they may differ. A holder that was only slow notices it at its next beat and stops.
+//! are compared, so they may differ. A holder that was only slow notices it at its next beat and stops. One that lost the
+//! store, and stopped, takes its own lease over at once.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use bson::doc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
-use crate::domain::document::raw;
+use crate::domain::document::{integer, raw, text};
 use crate::query::Filter;
 use crate::store::collections::MIGRATIONS;
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
@@ -58,12 +59,27 @@ impl Default for LeaseTimes {
     }
 }
 
+/// Who holds a lease: one caller of [`Lease::acquire`], which holds no other lease of this work meanwhile.
+#[derive(Debug, Clone)]
+pub(super) struct Holder(String);
+
+impl Holder {
+    /// One that nobody was before.
+    pub(super) fn new() -> Self {
+        Self(format!("{:032x}", rand::random::<u128>()))
+    }
+
+    fn has(&self, lease: &RawDocument) -> bool {
+        text(lease, "holder") == Some(&self.0)
+    }
+}
+
 /// A lease that is held.
 pub(super) struct Lease<'a> {
     work: Work,
     store: &'a dyn Store,
     times: LeaseTimes,
-    holder: String,
+    holder: Holder,
     beat: i64,
     stored: RawDocumentBuf,
 }
@@ -74,19 +90,24 @@ impl<'a> Lease<'a> {
     /// # Errors
     /// As [`Store::find`] and [`Store::commit`].
     pub(super) async fn acquire(
-        work: Work,
+        (work, holder): (Work, Holder),
         store: &'a dyn Store,
         times: LeaseTimes,
         max_time: Duration,
     ) -> Result<Self, StoreError> {
-        let holder = format!("{:032x}", rand::random::<u128>());
-        let own = document(work, &holder, 0);
+        let (mut beat, mut own) = (0, document(work, &holder, 0));
         let mut seen: Option<(RawDocumentBuf, Instant)> = None;
         loop {
             let query = FindQuery::new(Filter::equals("_id", work.name()), max_time).limited(1);
             let found = store.find(MIGRATIONS, &query).await?;
             let change = match found.first() {
                 None => Change::Insert { collection: MIGRATIONS, document: own.clone() },
+                Some(now) if holder.has(now) => {
+                    // The last beat, or giving the lease back, may take effect late: it must not meet what it expects.
+                    beat = integer(now, "beat").unwrap_or_default() + 2;
+                    own = document(work, &holder, beat);
+                    Change::Replace { collection: MIGRATIONS, before: RawDocument::to_owned(now), after: own.clone() }
+                }
                 Some(now) => match &seen {
                     Some((before, since)) if before.as_bytes() == now.as_bytes() => {
                         if since.elapsed() < times.abandoned_after {
@@ -108,7 +129,7 @@ impl<'a> Lease<'a> {
                 },
             };
             match store.commit(Unit::of(change)).await {
-                Ok(_) => return Ok(Self { work, store, times, holder, beat: 0, stored: own }),
+                Ok(_) => return Ok(Self { work, store, times, holder, beat, stored: own }),
                 // Another instance was faster.
                 Err(StoreError::Duplicate { .. } | StoreError::Stale) => {}
                 Err(error) => return Err(error),
@@ -156,6 +177,6 @@ impl<'a> Lease<'a> {
     }
 }
 
-fn document(work: Work, holder: &str, beat: i64) -> RawDocumentBuf {
-    raw(&doc! {"_id": work.name(), "holder": holder, "beat": beat})
+fn document(work: Work, holder: &Holder, beat: i64) -> RawDocumentBuf {
+    raw(&doc! {"_id": work.name(), "holder": &holder.0, "beat": beat})
 }

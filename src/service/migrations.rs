@@ -17,7 +17,7 @@ use crate::store::collections::{MIGRATIONS, USERS};
 use crate::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
 
 use super::credentials;
-use super::lease::{Lease, LeaseTimes, Work};
+use super::lease::{Holder, Lease, LeaseTimes, Work};
 
 /// The `_id` of the mark on a store that is being filled from another one: `{_id: "incomplete", from}`.
 pub const INCOMPLETE: &str = "incomplete";
@@ -193,7 +193,7 @@ pub async fn run_together(
     if pending(store, migrations, max_time).await?.is_empty() {
         return Ok(());
     }
-    let mut lease = Lease::acquire(Work::Migrations, store, times, max_time).await?;
+    let mut lease = Lease::acquire((Work::Migrations, Holder::new()), store, times, max_time).await?;
     let outcome = run_alone(store, migrations, now, max_time, &mut lease).await;
     lease.release().await;
     outcome

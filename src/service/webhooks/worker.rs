@@ -19,7 +19,7 @@ use crate::domain::document::integer;
 use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::history::feed::Position;
-use crate::service::lease::{Lease, LeaseTimes, Work};
+use crate::service::lease::{Holder, Lease, LeaseTimes, Work};
 use crate::service::services::Services;
 use crate::store::collections::WEBHOOKS;
 use crate::store::{FindQuery, StoreError};
@@ -49,7 +49,7 @@ impl Known {
 
 /// Works until `stop` says so, in a [`LocalSet`](tokio::task::LocalSet). Then it waits for the attempts that are under way.
 pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
-    let (mut revision, mut is_out) = (None, false);
+    let (mut revision, mut is_out, holder) = (None, false, Holder::new());
     // One line for an outage, however long it takes.
     let mut failed = |error: Option<&StoreError>| {
         if let Some(error) = error.filter(|_| !is_out) {
@@ -76,7 +76,7 @@ pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
         }
         if is_needed {
             revision = None;
-            failed(with_lease(&services, &mut stop).await.as_ref().err());
+            failed(with_lease(&services, &holder, &mut stop).await.as_ref().err());
         }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
@@ -85,12 +85,17 @@ pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-async fn with_lease(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
+async fn with_lease(
+    services: &Arc<Services>,
+    holder: &Holder,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<(), StoreError> {
     if !services.store.is_remote() {
         return deliver(services, stop).await;
     }
+    let (work, store) = ((Work::Webhooks, holder.clone()), &*services.store);
     let mut lease = tokio::select! {
-        lease = Lease::acquire(Work::Webhooks, &*services.store, LeaseTimes::default(), services.max_time) => lease?,
+        lease = Lease::acquire(work, store, LeaseTimes::default(), services.max_time) => lease?,
         _ = stop.changed() => return Ok(()),
     };
     let outcome = lease.during(deliver(services, stop)).await;

@@ -1,6 +1,7 @@
 //! Several instances, and restarts.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use tempfile::TempDir;
 
 use super::receiver::{ALLOWED, Receiver};
 use crate::support::app::{ADMIN_PASSWORD, TestApp};
-use crate::support::mongod::{self, Deployment};
+use crate::support::mongod::{self, Deployment, Mongod};
 use crate::support::process::ServiceProcess;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,6 +37,36 @@ async fn of_two_instances_one_delivers_each_event() {
     }
     ids.extend(receiver.rest().iter().map(|message| message.id().to_owned()));
     assert_eq!((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (21, 21), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_lost_the_store_goes_on_when_it_is_back() {
+    let Some(program) = mongod::program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let settings = [ALLOWED, ("store.connect_timeout_ms", "1000"), ("query.max_time_ms", "1000")];
+    let app = TestApp::on(&server.fresh_uri(), &settings).await;
+    let receiver = Receiver::start();
+    let hook = json!({"name": "a", "url": receiver.url(), "resources": ["objects"]});
+    assert_eq!(app.post("/webhooks/", &hook).await.status, 201);
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    app.create_object(kind, &json!({"hostname": "before"})).await;
+    assert_eq!(receiver.next().data("/document/fields/0/value"), "before");
+    server.stop().await;
+    // So long that the lease cannot be kept.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(6) {
+        app.get("/types/").await.error(503, "store_unavailable");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    server.start_again().await;
+    while app.get("/types/").await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    app.create_object(kind, &json!({"hostname": "after"})).await;
+    let begun = Instant::now();
+    // What was sent and could not be noted comes again.
+    while receiver.next().data("/document/fields/0/value") != "after" {}
+    assert!(begun.elapsed() < Duration::from_secs(20), "another instance would take over after half a minute");
 }
 
 /// A service that is started again and again on one store.
