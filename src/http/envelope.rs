@@ -17,6 +17,7 @@ use super::outermost::AsSent;
 use super::params::ListParams;
 use super::state::HttpState;
 use crate::domain::document::integer;
+use crate::json::shell::in_backticks;
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
 use crate::service::rendering::Views;
@@ -215,8 +216,8 @@ pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8
 
 /// The explanation of a list instead of the list.
 pub fn explained(explanation: &Explanation) -> HttpResponse {
-    let body = serde_json::to_vec(explanation).expect("an explanation holds strings and numbers");
-    hinted(json(StatusCode::OK, body, |_| {}), explanation.hint.as_ref())
+    let body = serde_json::to_string(explanation).expect("an explanation holds strings and numbers");
+    hinted(json(StatusCode::OK, in_backticks(&body).into_bytes(), |_| {}), explanation.hint.as_ref())
 }
 
 /// The answer with a hint about its work, if that was much.

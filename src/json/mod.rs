@@ -2,5 +2,6 @@
 
 pub mod merge;
 pub mod read;
+pub mod shell;
 mod spelling;
 pub mod write;

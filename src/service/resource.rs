@@ -16,6 +16,7 @@ use super::services::Services;
 use crate::domain::Violation;
 use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
+use crate::json::shell::for_shell;
 use crate::query::{Filter, Limits};
 use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Hint, Page, StoreError, Unit};
 
@@ -168,7 +169,7 @@ async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Res
 /// The caller's part of a filter, for MongoDB's tools.
 fn asked(filter: &Filter) -> serde_json::Value {
     let asked = filter.guarded().map_or(filter, |guarded| &guarded.question);
-    Bson::Document(asked.document().clone()).into_relaxed_extjson()
+    for_shell(Bson::Document(asked.document().clone()).into_relaxed_extjson())
 }
 
 /// The document with this id, if there is one.

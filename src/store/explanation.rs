@@ -37,7 +37,7 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub time_us: Option<u64>,
-    /// The filter as MongoDB takes it, in relaxed Extended JSON: `f.<name>` is rewritten. Nothing if no store was asked
+    /// The filter as MongoDB takes it, in Extended JSON for mongosh: `f.<name>` is rewritten. Nothing if no store was asked
     /// with a filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]

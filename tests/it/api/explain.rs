@@ -65,6 +65,21 @@ on_each_store! {
         assert_eq!((&body["returned"], &body["total"], &body["documents_examined"]), (&json!(1), &json!(1), &json!(1)));
     }
 
+    async fn the_filter_is_one_that_mongosh_reads_as_it_is_meant(app) {
+        app.create_type("rack", &[("units", "number"), ("name", "text")]).await;
+        let regex = json!({"$regularExpression": {"pattern": "^a`\\d", "options": "i"}});
+        for (said, read) in [
+            (json!({"$regex": "^a`\\d", "$options": "i", "$gt": "b"}), json!({"$regex": regex, "$gt": "b"})),
+            (json!({"$gt": 9_007_199_254_740_993_i64}), json!({"$gt": {"$numberLong": "9007199254740993"}})),
+        ] {
+            let filter = json!({"f.name": said}).to_string();
+            let answer = app.get_with("/objects/", &[("filter", &filter), ("explain", "true")]).await;
+            let entry = json!({"fields": {"$elemMatch": {"name": "name", "value": read}}});
+            assert_eq!(explanation(&answer)["filter"], entry);
+            assert!(!answer.text.contains('`'), "{}", answer.text);
+        }
+    }
+
     async fn explaining_is_off_unless_it_is_true(app) {
         assert!(app.get("/types/?explain=false").await.json()["results"].is_array());
         app.get("/types/?explain=1").await.error(400, "parameter_invalid");
