@@ -462,7 +462,8 @@ impl Seen<'_> {
     /// About a path into the list of entries that is no path of entries.
     fn entries(&self, rest: &str) -> Option<String> {
         let first = rest.split('.').next().unwrap_or(rest);
-        let is_path = ["name", "value"].contains(&first) || first.bytes().all(|byte| byte.is_ascii_digit());
+        // `$` is the entry that the filter found.
+        let is_path = ["name", "value", "$"].contains(&first) || first.bytes().all(|byte| byte.is_ascii_digit());
         let name = if self.has_field(rest) { rest } else { first };
         (!is_path).then(|| format!("fields have names and values; {}", self.instead_of(name)))
     }

@@ -8,6 +8,9 @@ use crate::query::error::{Location, QueryError};
 use crate::query::filter::{Filter, Limits};
 use crate::query::operators::{is_operators, truthy};
 
+/// The operators that may match an object without the entry, whatever their operand.
+const NEGATIVE: [&str; 4] = ["$ne", "$nin", "$not", "$exists"];
+
 /// A filter without `f.`.
 pub(super) fn rewritten(fields: &Fields, filter: &Document) -> Result<Document, QueryError> {
     conditions(fields, filter, &mut Location::new("filter"))
@@ -85,20 +88,14 @@ fn field(path: &FieldPath<'_>, said: &Bson) -> Vec<Document> {
     conditions
 }
 
-/// No entry does what is negated.
+/// No entry does what is negated. What is negated twice is said as such: two negations cancel.
 fn not(path: &FieldPath<'_>, negated: &Bson) -> Document {
     match negated {
-        // Of an entry that is there nobody can say that it is not.
-        Bson::Document(operators) if path.rest.is_none() && speaks_of_existence(operators) => {
+        Bson::Document(operators) if operators.keys().any(|operator| NEGATIVE.contains(&operator.as_str())) => {
             doc! { "$nor": [joined(Document::new(), field(path, negated))] }
         }
         _ => no_entry(path, negated),
     }
-}
-
-fn speaks_of_existence(operators: &Document) -> bool {
-    let below = operators.get("$not").and_then(Bson::as_document);
-    operators.contains_key("$exists") || below.is_some_and(speaks_of_existence)
 }
 
 fn exists(path: &FieldPath<'_>, wanted: bool) -> Document {

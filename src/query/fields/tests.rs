@@ -87,6 +87,16 @@ fn negations_speak_of_the_object_and_objects_without_the_entry_match() {
 }
 
 #[test]
+fn two_negations_cancel() {
+    assert_eq!(found(doc! { "f.a": { "$not": { "$not": { "$eq": 1 } } } }), [1, 5, 7]);
+    assert_eq!(found(doc! { "f.a": { "$not": { "$ne": 1 } } }), [1, 5, 7]);
+    assert_eq!(found(doc! { "f.a": { "$not": { "$nin": [1, 5] } } }), [1, 2, 5, 7]);
+    assert_eq!(found(doc! { "f.a": { "$not": { "$not": { "$ne": 1 } } } }), [2, 3, 4, 6, 8, 9]);
+    assert_eq!(found(doc! { "f.a": { "$not": { "$gt": 0, "$ne": 1 } } }), [1, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(found(doc! { "f.a.deep": { "$not": { "$exists": false } } }), [6]);
+}
+
+#[test]
 fn null_is_an_entry_with_null_or_no_entry() {
     for null in [bson!(null), bson!({ "$eq": null }), bson!({ "$in": [null] }), bson!({ "$lte": null })] {
         assert_eq!(found(doc! { "f.a": &null }), [3, 4, 9], "{null}");

@@ -136,6 +136,15 @@ on_each_store! {
         assert_eq!(hints_for(app, &json!({"f.zone": "*.example.org"}), "public_id").await, none, "it is found");
     }
 
+    async fn the_entry_that_a_filter_found_may_be_projected(app) {
+        let kind = app.create_type("thing", &[("m", "text")]).await;
+        app.create_object(kind, &json!({"m": "x"})).await;
+        let filter = json!({"f.m": "x"}).to_string();
+        let answer = app.get_with("/objects/", &[("filter", &filter), ("projection", r#"{"fields.$": 1}"#)]).await;
+        assert_eq!(answer.results("/fields"), [json!([{"name": "m", "value": "x"}])]);
+        assert_eq!(answer.header("inventory-query-hint"), "");
+    }
+
     async fn the_names_in_entries_are_looked_at(app) {
         a_rack(app).await;
         let near = "no type has a field \"hostnam\", did you mean hostname?";
