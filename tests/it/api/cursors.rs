@@ -115,20 +115,20 @@ async fn objects_of_every_kind(app: &TestApp) -> (usize, Vec<Value>) {
             JavaScriptCodeWithScope { code: code(), scope: doc! { "a": 1 } }.into(),
         ],
     ];
-    let first_other = comparable.len() as i64 * 2 + 1;
+    let first_other = comparable.len() * 2 + 1;
     let changes = (1_i64..).zip(comparable.into_iter().chain(others).flatten()).map(|(id, value)| {
         let among = vec![Bson::from(doc! { "k": value.clone() }), doc! { "l": 1 }.into()];
         let entry = doc! { "name": "a", "value": value.clone() };
         let document = doc! {
             "_id": id, "public_id": id, "type_id": kind, "inner": { "own": value.clone() }, "own": value,
-            "among": if id % 2 == 0 { among.into() } else { Bson::from(among[0].clone()) }, "fields": [entry], "active": true,
+            "among": if id % 2 == 0 { among.into() } else { among[0].clone() }, "fields": [entry], "active": true,
         };
         Change::Insert { collection: OBJECTS, document: raw(&document) }
     });
     let changes: Vec<Change> = changes.collect();
     let count = changes.len();
     app.store.commit(Unit { changes, ..Unit::default() }).await.expect("stored");
-    (count, (first_other..=count as i64).map(Value::from).collect())
+    (count, (first_other..=count).map(Value::from).collect())
 }
 
 on_each_store! {
