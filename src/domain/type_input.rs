@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::{OF_OPTIONS, Reference, kinds, no_default};
+use super::object_fields::{OF_OPTIONS, Reference, ValueKind, kinds, no_default};
 use super::object_type::{PLAIN_SECTION, REF, REF_SECTION};
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
@@ -291,7 +291,13 @@ pub fn warnings(stored: &Document) -> Vec<String> {
         )
     });
     let layout = unknown_sections(stored).chain(empty_sections(stored)).chain(unfilled(stored));
-    kinds.chain(free).chain(closed(stored)).chain(layout).chain(idle_members(stored)).collect()
+    kinds
+        .chain(free)
+        .chain(closed(stored))
+        .chain(idle_rules(stored))
+        .chain(layout)
+        .chain(idle_members(stored))
+        .collect()
 }
 
 /// The documents of a list, with their places.
@@ -342,6 +348,23 @@ fn named_place(text: &str) -> Option<String> {
     let name = inside.find(|inside| !inside.is_empty())?;
     let name: String = name.escape_default().take(LONGEST_QUOTED).collect();
     Some(format!("{{{name}}} is shown as it stands; write {{}} for each of the fields, in their order"))
+}
+
+/// Members of fields that have no effect.
+fn idle_rules(object_type: &Document) -> impl Iterator<Item = String> {
+    let idle = fields_of(object_type).flat_map(|(index, field)| {
+        let default = field
+            .get_i64("default")
+            .is_ok()
+            .then(|| format!("fields/{index}/default: it has no effect; the default of a field is its value, as text"));
+        let is_text = field.get_str("type").is_ok_and(|kind| ValueKind::named(kind) == ValueKind::Text);
+        let is_asked = field.get_str("regex").is_ok_and(|regex| !regex.is_empty());
+        let regex = (is_asked && !is_text).then(|| {
+            format!("fields/{index}/regex: it has no effect; only values that are texts are compared with one")
+        });
+        [default, regex].into_iter().flatten()
+    });
+    idle.take(MOST_WARNINGS)
 }
 
 /// Fields that choose among options and have none.

@@ -187,12 +187,19 @@ impl Items {
     /// What a pipeline made: documents with their `_id`, if they have one.
     ///
     /// # Errors
-    /// When their bytes are damaged.
+    /// When they nest too deep, or their bytes are damaged.
     pub fn of_results(documents: &Documents) -> Result<Self, ApiError> {
         let mut items = Self::with_room(documents);
         for document in documents.iter() {
-            write::write_document(document, Shape::whole(DateStyle::Millis), items.begin())
-                .map_err(|error| StoreError::Corrupt { what: format!("a result: {error}") })?;
+            write::write_document(document, Shape::whole(DateStyle::Millis), items.begin()).map_err(
+                |error| match error.0 {
+                    // MongoDB's number for it. Stages may nest what is stored.
+                    write::TOO_DEEP => {
+                        StoreError::Query { code: 15, message: "a result nested deeper than 200 levels".to_owned() }
+                    }
+                    _ => StoreError::Corrupt { what: format!("a result: {error}") },
+                },
+            )?;
         }
         Ok(items)
     }

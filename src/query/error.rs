@@ -128,8 +128,26 @@ pub(crate) enum Binding {
     Known(Option<Bson>),
 }
 
-/// How many copies of a document the stages of a pipeline may make of it for a MongoDB server to compare.
+/// How many copies of a document a question may make of it for a MongoDB server to compare.
 const MOST_COPIES: f64 = 1024.0;
+/// How much deeper than its document a value may nest: a server of version 6.0.5 ends when it sorts one of more than 200 levels.
+const MOST_DEEPER: usize = 16;
+
+/// What an expression makes of a document.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Made {
+    /// How many copies of the document, or of a constant, its value may hold.
+    pub(crate) copies: f64,
+    /// How much deeper than the document it may nest.
+    pub(crate) depth: usize,
+}
+
+impl Made {
+    /// Whether a MongoDB server may be asked to make it.
+    pub(crate) fn is_little(&self) -> bool {
+        self.copies <= MOST_COPIES && self.depth <= MOST_DEEPER
+    }
+}
 
 /// What expressions ask of a MongoDB server.
 #[derive(Debug, Clone, Copy)]
@@ -138,15 +156,19 @@ struct Asked {
     unbounded: usize,
     /// How many copies of a stored document the documents of this stage may hold.
     product: f64,
+    /// How much deeper they may nest.
+    depth: usize,
     /// How many of its documents a member may hold that this stage makes: 1 where it makes none.
     copies: f64,
     /// How many more all its members hold.
     beside: f64,
+    /// How much deeper one of them nests.
+    deeper: usize,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { unbounded: 0, product: 1.0, copies: 1.0, beside: 0.0 }
+        Self { unbounded: 0, product: 1.0, depth: 0, copies: 1.0, beside: 0.0, deeper: 0 }
     }
 }
 
@@ -253,27 +275,29 @@ impl Location {
         &self.budget
     }
 
-    /// An expression was read whose value holds so many copies of a document; nothing where it is unbounded.
-    pub(crate) fn note_copies(&mut self, copies: Option<f64>) {
-        let Some(copies) = copies else {
+    /// An expression was read whose value may hold this; nothing where it is unbounded.
+    pub(crate) fn note_made(&mut self, made: Option<Made>) {
+        let Some(Made { copies, depth }) = made else {
             self.asked.unbounded += 1;
             return;
         };
         if copies > 0.0 {
             let behind = self.steps.iter().rposition(|step| step.starts_with('$')).map_or(0, |index| index + 1);
             // Within another member a value stands beside that member's own.
-            let is_nested = self.steps.len() > behind + 1 || self.steps[behind..].iter().any(|step| step.contains('.'));
-            self.asked.beside += copies - 1.0 + f64::from(u8::from(is_nested));
+            let around =
+                self.steps[behind..].iter().map(|step| step.split('.').count()).sum::<usize>().saturating_sub(1);
+            self.asked.beside += copies - 1.0 + f64::from(u8::from(around > 0));
             self.asked.copies = self.asked.copies.max(2.0);
+            self.asked.deeper = self.asked.deeper.max(depth + around);
         }
     }
 
     /// A stage was read: what it makes is the document of the stages behind it.
     pub(crate) fn end_stage(&mut self) {
-        let Asked { unbounded, product, copies, beside } = self.asked;
-        let product = product * f64::max(copies, 1.0 + beside);
-        let unbounded = unbounded + usize::from(product > MOST_COPIES);
-        self.asked = Asked { unbounded, product, ..Asked::default() };
+        let Asked { unbounded, product, depth, copies, beside, deeper } = self.asked;
+        let all = Made { copies: product * f64::max(copies, 1.0 + beside), depth: depth + deeper };
+        let unbounded = unbounded + usize::from(!all.is_little());
+        self.asked = Asked { unbounded, product: all.copies, depth: all.depth, ..Asked::default() };
     }
 
     /// How many parts so far are not for a MongoDB server.

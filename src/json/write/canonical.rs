@@ -29,7 +29,7 @@ fn write_members(mut elements: Elements<'_>, depth: u32, members: &mut ObjectWri
 
 fn write_value(value: Value<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
     if depth > MAX_DEPTH {
-        return Err(CorruptBson("documents within documents without end"));
+        return Err(CorruptBson(super::TOO_DEEP));
     }
     match value.element_type() {
         ElementType::String => text::write_utf8(value.text_bytes(), out)?,

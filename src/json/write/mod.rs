@@ -22,6 +22,8 @@ use crate::raw::{Elements, Value};
 
 /// The maximum nesting of documents. MongoDB stores at most 100 levels; deeper bytes are an attack on the stack.
 const MAX_DEPTH: u32 = 200;
+/// What is said of more.
+pub const TOO_DEEP: &str = "documents within documents without end";
 
 /// How a document is shown.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +110,7 @@ fn write_items(
 
 fn write_at_depth(value: Value<'_>, dates: DateStyle, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
     if depth > MAX_DEPTH {
-        return Err(CorruptBson("documents within documents without end"));
+        return Err(CorruptBson(TOO_DEEP));
     }
     match value.element_type() {
         ElementType::String => text::write_utf8(value.text_bytes(), out)?,

@@ -11,7 +11,8 @@
 //!   iterations together visit each stored value about once.
 //! - `$reduce` only makes numbers, truths and dates.
 //! - What is sought in a text is a short constant, and no regular expression is in an iteration.
-//! - `$range` is short and constant, and there is no `$regexFindAll`.
+//! - `$range` is short and constant, and there is no `$regexFindAll` and no `$zip`.
+//! - The value holds few copies of the document and of constants, and nests little deeper than the document.
 //!
 //! Expressions that are bounded in truth may count as unbounded here. Their answers are the same, but take longer.
 
@@ -20,6 +21,7 @@ use bson::{Bson, Document};
 use super::call::Operator;
 use super::operators;
 use super::{accumulate, arithmetic, boolean, convert, date, nearest_double, rounding, trigonometry};
+use crate::query::error::Made;
 
 /// How many elements a constant may have that an iteration goes over.
 const SHORT: f64 = 1_000.0;
@@ -98,23 +100,22 @@ const SEARCHES: [(&str, &[&str]); 9] = [
     ("$regexFind", &["regex"]),
 ];
 
-/// How many copies of the document the value of an expression may hold; nothing if the expression is not bounded.
+/// What the value of an expression may hold; nothing if the expression is not bounded.
 ///
 /// The expression is one that parses.
-pub(super) fn copies(expression: &Bson) -> Option<f64> {
-    Walk::at(0).value(expression).map(|held| held.copies)
+pub(super) fn made(expression: &Bson) -> Option<Made> {
+    Walk::at(0).value(expression).map(|held| held.made).filter(Made::is_little)
 }
 
 /// The same for an expression that is evaluated for each document in a document, where its paths begin.
-pub(super) fn copies_on_current(expression: &Bson) -> Option<f64> {
-    Walk::at(1).value(expression).map(|held| held.copies)
+pub(super) fn made_on_current(expression: &Bson) -> Option<Made> {
+    Walk::at(1).value(expression).map(|held| held.made).filter(Made::is_little)
 }
 
 /// What is known of a value.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// How many copies of the document it may hold.
-    copies: f64,
+    made: Made,
     /// Whether it is a number, a truth, a date, or a constant of such a kind.
     is_scalar: bool,
     /// How many iterations are around where it comes from.
@@ -123,18 +124,24 @@ struct Held {
 
 impl Held {
     fn scalar() -> Self {
-        Self { copies: 0.0, is_scalar: true, level: CONSTANT }
+        Self { made: Made::default(), is_scalar: true, level: CONSTANT }
     }
 
     fn constant(value: &Bson) -> Self {
-        Self { is_scalar: !matches!(value, Bson::Array(_) | Bson::Document(_)), ..Self::scalar() }
+        if matches!(value, Bson::Array(_) | Bson::Document(_)) { Self::all_of(&[]) } else { Self::scalar() }
+    }
+
+    /// So many copies of a document.
+    fn copies(copies: f64, level: usize) -> Self {
+        Self { made: Made { copies, depth: 0 }, is_scalar: false, level }
     }
 
     /// One that has all of these in it.
     fn all_of(parts: &[Self]) -> Self {
-        let copies = parts.iter().map(|part| part.copies).sum();
+        let copies = parts.iter().map(|part| part.made.copies).sum::<f64>().max(1.0);
+        let depth = parts.iter().map(|part| part.made.depth).max().unwrap_or_default() + 1;
         let level = parts.iter().filter(|part| !part.is_scalar).map(|part| part.level).min();
-        Self { copies, is_scalar: false, level: level.unwrap_or(CONSTANT) }
+        Self { made: Made { copies, depth }, is_scalar: false, level: level.unwrap_or(CONSTANT) }
     }
 }
 
@@ -169,7 +176,7 @@ impl Walk {
 
     /// Of something outside of an iteration a path visits arrays again and again.
     fn path(&self, path: &str) -> Option<Held> {
-        let of_document = Held { copies: 1.0, is_scalar: false, level: self.start };
+        let of_document = Held::copies(1.0, self.start);
         let (held, is_deep) = match path.strip_prefix('$') {
             None => (of_document, path.contains('.')),
             Some(variable) => {
@@ -178,10 +185,10 @@ impl Walk {
                 let held = match name {
                     "NOW" | "REMOVE" | "DESCEND" | "PRUNE" | "KEEP" => Held::scalar(),
                     // Beside the document, it is a second one.
-                    "CURRENT" if rest.is_empty() => Held { copies: 2.0, ..bound.unwrap_or(of_document) },
-                    "ROOT" => Held { copies: 2.0, level: 0, ..of_document },
+                    "CURRENT" if rest.is_empty() => bound.unwrap_or(Held::copies(2.0, self.start)),
+                    "ROOT" => Held::copies(2.0, 0),
                     "CURRENT" => bound.unwrap_or(of_document),
-                    _ => bound.unwrap_or(Held { level: 0, ..of_document }),
+                    _ => bound.unwrap_or(Held::copies(1.0, 0)),
                 };
                 (held, !rest.is_empty())
             }
@@ -204,7 +211,7 @@ impl Walk {
                 let is_short = self.level == 0 && length_of_range(bounds).is_some_and(|length| length <= SHORT);
                 return is_short.then(|| Held::all_of(&[]));
             }
-            ("$regexFindAll", _) => return None,
+            ("$regexFindAll" | "$zip", _) => return None,
             ("$regexMatch" | "$regexFind", _) if self.level > 0 => return None,
             _ => {}
         }
@@ -239,7 +246,7 @@ impl Walk {
 
     /// A value that is one of these.
     fn one_of(values: &[Held]) -> Held {
-        Held { is_scalar: values.iter().all(|held| held.is_scalar), ..Held::all_of(values) }
+        if values.iter().all(|held| held.is_scalar) { Held::scalar() } else { Held::all_of(values) }
     }
 
     /// The operands of a call, with their names or positions.
@@ -300,7 +307,7 @@ impl Walk {
     }
 
     fn element(&self, input: Held) -> Held {
-        Held { copies: input.copies.max(1.0), is_scalar: false, level: self.level + 1 }
+        Held { is_scalar: false, level: self.level + 1, ..input }
     }
 
     fn iterate(&mut self, name: &str, operand: &Document) -> Option<Held> {
@@ -315,7 +322,7 @@ impl Walk {
             return Some(Held { level: self.level, ..input });
         }
         let is_of_element = made.is_scalar || made.level > self.level;
-        is_of_element.then(|| Held { copies: made.copies.max(1.0), is_scalar: false, level: self.level })
+        is_of_element.then(|| Held { level: self.level, ..Held::all_of(&[made]) })
     }
 
     fn reduce(&mut self, operand: &Document) -> Option<Held> {

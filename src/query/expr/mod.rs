@@ -46,7 +46,7 @@ use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
 use super::budget::Budget;
-use super::error::{EvalError, Location, QueryError};
+use super::error::{EvalError, Location, Made, QueryError};
 pub(in crate::query) use accumulate::{Deviation, Total};
 pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
@@ -73,14 +73,14 @@ impl Expression {
     /// need the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         let node = parse::ExprParser::new(location).expression(value)?;
-        Self::folded(node, bounds::copies(value), location)
+        Self::folded(node, bounds::made(value), location)
     }
 
-    fn folded(node: ExprNode, copies: Option<f64>, location: &mut Location) -> Result<Self, QueryError> {
+    fn folded(node: ExprNode, made: Option<Made>, location: &mut Location) -> Result<Self, QueryError> {
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
-        location.note_copies(copies);
-        Ok(Self { node, is_bounded: copies.is_some() })
+        location.note_made(made);
+        Ok(Self { node, is_bounded: made.is_some() })
     }
 
     /// Whether a MongoDB server may be asked to run it: one document takes it a bounded time.
@@ -99,7 +99,7 @@ impl Expression {
         location: &mut Location,
     ) -> Result<Self, QueryError> {
         let node = parse::ExprParser::on_current(location, variables).expression(value)?;
-        Self::folded(node, bounds::copies_on_current(value), location)
+        Self::folded(node, bounds::made_on_current(value), location)
     }
 
     /// The value for a document and for where its paths begin, see [`Expression::parse_on_current`].

@@ -233,6 +233,20 @@ on_each_store! {
         ]);
     }
 
+    async fn what_a_field_makes_no_use_of_is_taken_with_a_warning(app) {
+        let fields = json!([
+            {"type": "number", "name": "vlan", "label": "VLAN", "regex": "[0-9]{1,4}", "default": 5},
+            {"type": "text", "name": "name", "label": "Name", "regex": "[a-z]+"},
+        ]);
+        let created = app.post("/types/", &json!({"name": "port", "author_id": 1, "fields": fields})).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let warnings: Vec<_> = created.headers.get_all("inventory-warning").iter().collect();
+        assert_eq!(warnings, [
+            "fields/0/default: it has no effect; the default of a field is its value, as text",
+            "fields/0/regex: it has no effect; only values that are texts are compared with one",
+        ]);
+    }
+
     async fn warnings_are_few_and_short(app) {
         let kind = "k\u{fc}".repeat(2000);
         let fields: Vec<Value> =

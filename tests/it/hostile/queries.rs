@@ -108,6 +108,20 @@ on_each_store! {
         }
     }
 
+    async fn a_result_that_nests_too_deep_is_refused_and_no_damage(app) {
+        some_objects(app).await;
+        let deep = vec!["a"; 90].join(".");
+        let deeper = json!({"$project": {deep: "$a"}});
+        let stages = json!([{"$project": {"_id": 0, "a": "$public_id"}}, deeper, deeper, deeper]);
+        app.post("/objects/aggregate", &json!({"pipeline": stages})).await.error(400, "query_15");
+        let around = (0..17).fold(json!("$a"), |inner, _| json!([inner]));
+        let mut stages = vec![json!({"$project": {"_id": 0, "a": "$fields"}})];
+        stages.extend(vec![json!({"$set": {"a": around}}); 12]);
+        stages.push(json!({"$sort": {"a": 1}}));
+        app.post("/objects/aggregate", &json!({"pipeline": stages})).await.error(400, "query_15");
+        assert_eq!(app.get("/objects/?limit=1").await.status, 200);
+    }
+
     async fn no_filter_leaves_its_collection(app) {
         let objects = some_objects(app).await;
         for filter in [

@@ -21,6 +21,11 @@ fn map(input: impl Into<Bson>, body: impl Into<Bson>) -> Bson {
     bson!({ "$map": { "input": input.into(), "in": body.into() } })
 }
 
+/// An array that is joined with itself forty times.
+fn many_times(array: Bson) -> Bson {
+    bson!({ "$let": { "vars": { "x": array }, "in": { "$concatArrays": vec!["$$x"; 40] } } })
+}
+
 fn reduce(body: impl Into<Bson>) -> Bson {
     bson!({ "$reduce": { "input": "$a", "initialValue": 0, "in": body.into() } })
 }
@@ -82,6 +87,10 @@ fn what_goes_over_something_for_each_of_many_is_not_bounded() {
             bson!({ "$replaceAll": { "input": "$text", "find": "a", "replacement": "$text" } }),
             bson!({ "$trim": { "input": "$text", "chars": "$text" } }),
             bson!({ "$regexFindAll": { "input": "$text", "regex": "a" } }),
+            bson!({ "$zip": { "inputs": ["$a", "$b"], "useLongestLength": true } }),
+            many_times(many_times(bson!({ "$range": [0, 1000] }))),
+            many_times(many_times(bson!("$a"))),
+            (0..17).fold(bson!("$a"), |inner, _| bson!([inner])),
             bson!({ "$filter": { "input": "$a", "cond": true, "limit": { "$size": { "$range": [1, "$n"] } } } }),
         ],
         false,
@@ -122,6 +131,9 @@ fn copies_that_stages_make_of_copies_are_bounded_while_they_are_few() {
         assert!(is_bounded(vec![stage.clone(); 4]), "{stage}");
         assert!(!is_bounded(vec![stage.clone(); 30]), "{stage}");
     }
+    let deeper = bson!({ "$replaceWith": { "a": { "a": { "a": "$$ROOT" } } } });
+    assert!(is_bounded(vec![deeper.clone(); 4]) && !is_bounded(vec![deeper; 6]));
+    assert!(!is_bounded(vec![bson!({ "$set": { "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a": "$b" } })]));
     let counted = bson!({ "$set": { "n": { "$add": ["$n", 1] }, "m": { "$size": "$a" } } });
     assert!(is_bounded(vec![counted; 100]));
     let usual = vec![
