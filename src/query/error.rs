@@ -129,7 +129,7 @@ pub(crate) enum Binding {
 }
 
 /// How many copies of a document a question may make of it for a MongoDB server to compare.
-const MOST_COPIES: f64 = 1024.0;
+const MOST_COPIES: f64 = 256.0;
 /// How much deeper than its document a value may nest: a server of version 6.0.5 ends when it sorts one of more than 200 levels.
 const MOST_DEEPER: usize = 16;
 

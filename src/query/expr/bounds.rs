@@ -27,6 +27,8 @@ use crate::query::error::Made;
 const SHORT: f64 = 1_000.0;
 /// How long a text may be that is sought in another one, or put in its place.
 const SHORT_TEXT: usize = 100;
+/// How many copies of the document one value may hold: they may be joined, and take memory then.
+const FEW_COPIES: f64 = 64.0;
 /// How deep iterations may be in one another.
 const MOST_ITERATIONS: usize = 3;
 /// The level of a value that comes with no document.
@@ -104,12 +106,12 @@ const SEARCHES: [(&str, &[&str]); 9] = [
 ///
 /// The expression is one that parses.
 pub(super) fn made(expression: &Bson) -> Option<Made> {
-    Walk::at(0).value(expression).map(|held| held.made).filter(Made::is_little)
+    Walk::at(0).value(expression).map(|held| held.made)
 }
 
 /// The same for an expression that is evaluated for each document in a document, where its paths begin.
 pub(super) fn made_on_current(expression: &Bson) -> Option<Made> {
-    Walk::at(1).value(expression).map(|held| held.made).filter(Made::is_little)
+    Walk::at(1).value(expression).map(|held| held.made)
 }
 
 /// What is known of a value.
@@ -159,15 +161,17 @@ impl Walk {
     }
 
     fn value(&mut self, value: &Bson) -> Option<Held> {
-        match value {
-            Bson::String(text) if text.starts_with('$') => self.path(&text[1..]),
+        let held = match value {
+            Bson::String(text) if text.starts_with('$') => self.path(&text[1..])?,
             Bson::Document(document) => match document.iter().next() {
-                Some((name, operand)) if name.starts_with('$') => self.call(name, operand),
-                _ => Some(Held::all_of(&self.values(document.values())?)),
+                Some((name, operand)) if name.starts_with('$') => self.call(name, operand)?,
+                _ => Held::all_of(&self.values(document.values())?),
             },
-            Bson::Array(elements) => Some(Held::all_of(&self.values(elements)?)),
-            literal => Some(Held::constant(literal)),
-        }
+            Bson::Array(elements) => Held::all_of(&self.values(elements)?),
+            literal => Held::constant(literal),
+        };
+        // Whatever becomes of it: it is made.
+        (held.made.is_little() && held.made.copies <= FEW_COPIES).then_some(held)
     }
 
     fn values<'b>(&mut self, values: impl IntoIterator<Item = &'b Bson>) -> Option<Vec<Held>> {

@@ -90,6 +90,7 @@ fn what_goes_over_something_for_each_of_many_is_not_bounded() {
             bson!({ "$zip": { "inputs": ["$a", "$b"], "useLongestLength": true } }),
             many_times(many_times(bson!({ "$range": [0, 1000] }))),
             many_times(many_times(bson!("$a"))),
+            bson!({ "$size": many_times(many_times(bson!("$a"))) }),
             (0..17).fold(bson!("$a"), |inner, _| bson!([inner])),
             bson!({ "$filter": { "input": "$a", "cond": true, "limit": { "$size": { "$range": [1, "$n"] } } } }),
         ],
