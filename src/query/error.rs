@@ -128,7 +128,7 @@ pub(crate) enum Binding {
     Known(Option<Bson>),
 }
 
-/// How many copies of a document a question may make of it for a MongoDB server to compare.
+/// How many copies of a document all stages together may make of it for a MongoDB server to compare.
 const MOST_COPIES: f64 = 256.0;
 /// How much deeper than its document a value may nest: a server of version 6.0.5 ends when it sorts one of more than 200 levels.
 const MOST_DEEPER: usize = 16;
@@ -143,9 +143,9 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Whether a MongoDB server may be asked to make it.
-    pub(crate) fn is_little(&self) -> bool {
-        self.copies <= MOST_COPIES && self.depth <= MOST_DEEPER
+    /// Whether a MongoDB server may be asked to make it, with at most so many copies.
+    pub(crate) fn is_within(&self, most_copies: f64) -> bool {
+        self.copies <= most_copies && self.depth <= MOST_DEEPER
     }
 }
 
@@ -296,7 +296,7 @@ impl Location {
     pub(crate) fn end_stage(&mut self) {
         let Asked { unbounded, product, depth, copies, beside, deeper } = self.asked;
         let all = Made { copies: product * f64::max(copies, 1.0 + beside), depth: depth + deeper };
-        let unbounded = unbounded + usize::from(!all.is_little());
+        let unbounded = unbounded + usize::from(!all.is_within(MOST_COPIES));
         self.asked = Asked { unbounded, product: all.copies, depth: all.depth, ..Asked::default() };
     }
 

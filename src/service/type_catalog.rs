@@ -5,9 +5,9 @@
 //! store's revision. That is not at all on the embedded store and for changes through this process, and at most one
 //! second for other changes.
 //!
-//! What is remembered refuses nothing and shows nothing by itself: before an object of an unknown type is shown or changed,
-//! [`TypeCatalog::knowing`] looks its type up, and before a type or a field counts as missing, [`TypeCatalog::anew`] reads
-//! the types once more. Both are for the types that another instance has just made.
+//! What is remembered refuses nothing and shows nothing by itself, because another instance may just have made a type.
+//! Before an object of an unknown type is shown or changed, [`TypeCatalog::knowing`] looks its type up. Before a type or a
+//! field counts as missing, [`TypeCatalog::anew`] reads the types once more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -71,19 +71,20 @@ const OF_SCALARS: [&[Operator]; 7] = [
 const NO_SCALARS: [&str; 9] =
     ["$cond", "$ifNull", "$min", "$max", "$type", "$toString", "$convert", "$dateToString", "$dateFromString"];
 /// Operators that take one step, whatever their operands are.
-const AT_ONCE: [&str; 12] = [
+const AT_ONCE: [&str; 13] = [
     "$size",
     "$isArray",
     "$type",
     "$isNumber",
     "$ifNull",
     "$cond",
-    "$switch",
     "$first",
     "$last",
     "$arrayElemAt",
     "$getField",
     "$and",
+    "$or",
+    "$not",
 ];
 /// Families of such operators.
 const OF_ONE_STEP: [&[Operator]; 3] = [arithmetic::OPERATORS, rounding::OPERATORS, trigonometry::OPERATORS];
@@ -171,7 +172,7 @@ impl Walk {
             literal => Held::constant(literal),
         };
         // Whatever becomes of it: it is made.
-        (held.made.is_little() && held.made.copies <= FEW_COPIES).then_some(held)
+        held.made.is_within(FEW_COPIES).then_some(held)
     }
 
     fn values<'b>(&mut self, values: impl IntoIterator<Item = &'b Bson>) -> Option<Vec<Held>> {
@@ -227,7 +228,7 @@ impl Walk {
             return None;
         }
         let outside = operands.iter().filter(|held| self.is_outside(held)).count();
-        let takes_one_step = AT_ONCE.contains(&name) || is_of(&OF_ONE_STEP, name) || ["$or", "$not"].contains(&name);
+        let takes_one_step = AT_ONCE.contains(&name) || is_of(&OF_ONE_STEP, name);
         if outside > usize::from(COMPARISONS.contains(&name)) && !takes_one_step {
             return None;
         }

@@ -25,8 +25,8 @@ impl GuardedParts {
     /// `None` if the whole filter may be sent as one condition.
     pub(super) fn of(filter: &Filter) -> Option<Self> {
         let Guarded { guard, question } = filter.guarded().filter(|halves| halves.question.tree().is_costly())?;
-        let (mut beside, mut behind) = (vec![guard.document().clone()], Vec::new());
-        sort_out(question.document(), &mut beside, &mut behind);
+        let (beside, behind) = sorted_out(question);
+        let beside: Vec<Document> = std::iter::once(guard.document().clone()).chain(beside).collect();
         Some(Self { beside: doc! { "$and": beside }, behind: doc! { "$and": behind } })
     }
 
@@ -41,10 +41,7 @@ impl GuardedParts {
 /// What of a guarded question may be planned without its guard; `None` if there is no guard.
 pub(super) fn plain_part(filter: &Filter) -> Option<Filter> {
     let Guarded { question, .. } = filter.guarded()?;
-    let mut beside = Vec::new();
-    sort_out(question.document(), &mut beside, &mut Vec::new());
-    let plain = beside.iter().filter_map(|condition| Filter::parse(condition, &Limits::NONE).ok());
-    Some(plain.reduce(Filter::and).unwrap_or_else(Filter::all))
+    Some(all_of(sorted_out(question).0))
 }
 
 /// What of a filter cannot fail and takes next to no time, with its guard. It finds all that the filter finds, and more.
@@ -55,11 +52,21 @@ pub(super) fn cheap_part(filter: &Filter) -> Filter {
         Some(Guarded { guard, question }) => (guard.clone(), question),
         None => (Filter::all(), filter),
     };
+    let (mut beside, behind) = sorted_out(question);
+    beside.retain(|cheap| behind.iter().all(|costly| comes_before(cheap, costly)));
+    guard.and(all_of(beside))
+}
+
+/// The conditions of a question that may stand beside a guard, and the others.
+fn sorted_out(question: &Filter) -> (Vec<Document>, Vec<Document>) {
     let (mut beside, mut behind) = (Vec::new(), Vec::new());
     sort_out(question.document(), &mut beside, &mut behind);
-    let is_first = |condition: &&Document| behind.iter().all(|costly| comes_before(condition, costly));
-    let cheap = beside.iter().filter(is_first).filter_map(|condition| Filter::parse(condition, &Limits::NONE).ok());
-    cheap.fold(guard, Filter::and)
+    (beside, behind)
+}
+
+fn all_of(conditions: Vec<Document>) -> Filter {
+    let conditions = conditions.iter().filter_map(|condition| Filter::parse(condition, &Limits::NONE).ok());
+    conditions.fold(Filter::all(), Filter::and)
 }
 
 /// Whether a cheap condition is evaluated before a costly one where both must hold.

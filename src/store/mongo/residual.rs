@@ -17,7 +17,7 @@ use crate::admission::{self, Means, Turn};
 use crate::query::pipeline::{Flow, Front, Source};
 use crate::query::{Budget, Filter, Pipeline, Projection};
 use crate::store::{
-    AggregateQuery, ChunkedPage, Chunks, Documents, Explanation, FindQuery, Page, Reach, Results, StoreError,
+    AggregateQuery, ChunkedPage, Chunks, Documents, Explanation, FindQuery, Page, Reach, Results, Store, StoreError,
     TotalFrom, find_query,
 };
 
@@ -111,7 +111,7 @@ impl Residue {
 }
 
 impl MongoStore {
-    /// See [`Store::page`](crate::store::Store::page). Without `is_counted` it ends with the page, and the total is wrong.
+    /// See [`Store::page`]. Without `is_counted` it ends with the page, and the total is wrong.
     pub(super) async fn residual_page(
         &self,
         collection: &str,
@@ -136,13 +136,13 @@ impl MongoStore {
         let total = match find::total_from(query, documents.len() as u64) {
             _ if residue.is_filtered => residue.matching,
             Some(total) => total,
-            None if is_counted => crate::store::Store::count(self, collection, &query.filter, query.max_time).await?,
+            None if is_counted => Store::count(self, collection, &query.filter, query.max_time).await?,
             None => 0,
         };
         Ok(Page { documents, total, hint: None })
     }
 
-    /// See [`Store::count`](crate::store::Store::count).
+    /// See [`Store::count`].
     pub(super) async fn residual_count(
         &self,
         collection: &str,
@@ -153,9 +153,9 @@ impl MongoStore {
         Ok(self.residual_page(collection, &query, true).await?.total)
     }
 
-    /// See [`Store::chunks`](crate::store::Store::chunks).
+    /// See [`Store::chunks`].
     pub(super) async fn residual_chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        let total = crate::store::Store::count(self, collection, &query.filter, query.max_time).await?;
+        let total = Store::count(self, collection, &query.filter, query.max_time).await?;
         let (asked, residue) = Residue::of(query)?;
         let chunks = self.opened(collection, &asked).await?;
         // Between two chunks the reader decides how long it takes.
@@ -175,7 +175,7 @@ impl MongoStore {
         Ok(ChunkedPage { total, hint: None, documents: passed.boxed() })
     }
 
-    /// See [`Store::explain`](crate::store::Store::explain): the plan is that of what the server is asked.
+    /// See [`Store::explain`]: the plan is that of what the server is asked.
     pub(super) async fn residual_explanation(
         &self,
         collection: &str,
@@ -214,7 +214,7 @@ impl MongoStore {
         self.ask(query_bound(asked.max_time), (collection, asked), turn, begin).await
     }
 
-    /// See [`Store::aggregate`](crate::store::Store::aggregate). The server runs the stages of `front`, and so many stages of
+    /// See [`Store::aggregate`]. The server runs the stages of `front`, and so many stages of
     /// the pipeline are done then.
     pub(super) async fn residual_stages(
         &self,

@@ -17,15 +17,20 @@ fn said(directory: &Path, uri: &str, arguments: &[&str]) -> String {
     [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_refuses_is_named_with_the_remedy() {
-    let Some(program) = program() else { return };
-    let server = Mongod::start_with(program, Deployment::Standalone, &["--auth"]).await;
+/// A server with access control, and a client of its administrator.
+async fn with_access_control() -> Option<(Mongod, mongodb::Client)> {
+    let server = Mongod::start_with(program()?, Deployment::Standalone, &["--auth"]).await;
     // The first user may be made from this machine without one.
     let root = doc! { "createUser": "root", "pwd": "root", "roles": ["root"] };
     server.client().await.database("admin").run_command(root).await.expect("the first user");
     let root = format!("mongodb://root:root@{}/admin?directConnection=true", server.address());
     let root = mongodb::Client::with_uri_str(root).await.expect("a well-formed URI");
+    Some((server, root))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_refuses_is_named_with_the_remedy() {
+    let Some((server, root)) = with_access_control().await else { return };
     let roles = vec![doc! { "role": "readWrite", "db": "elsewhere" }];
     let user = doc! { "createUser": "other", "pwd": "hush", "roles": roles };
     root.database("admin").run_command(user).await.expect("another user");
@@ -66,12 +71,7 @@ async fn what_the_server_refuses_is_named_with_the_remedy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn check_tells_that_a_user_may_only_read() {
-    let Some(program) = program() else { return };
-    let server = Mongod::start_with(program, Deployment::Standalone, &["--auth"]).await;
-    let root = doc! { "createUser": "root", "pwd": "root", "roles": ["root"] };
-    server.client().await.database("admin").run_command(root).await.expect("the first user");
-    let root = format!("mongodb://root:root@{}/admin?directConnection=true", server.address());
-    let root = mongodb::Client::with_uri_str(root).await.expect("a well-formed URI");
+    let Some((server, root)) = with_access_control().await else { return };
     for (name, role) in [("reader", "read"), ("writer", "readWrite")] {
         let user = doc! { "createUser": name, "pwd": "hush", "roles": [{ "role": role, "db": "inventory" }] };
         root.database("admin").run_command(user).await.expect("another user");
