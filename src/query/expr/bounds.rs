@@ -91,7 +91,7 @@ const OF_ONE_STEP: [&[Operator]; 3] = [arithmetic::OPERATORS, rounding::OPERATOR
 /// Operators that go through two values until they differ.
 const COMPARISONS: [&str; 7] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp"];
 /// Operators that look for a text in another one, and the operand, by its position or name, that has to be a short constant.
-const SEARCHES: [(&str, &[&str]); 9] = [
+const SEARCHES: [(&str, &[&str]); 10] = [
     ("$indexOfBytes", &["1"]),
     ("$indexOfCP", &["1"]),
     ("$split", &["1"]),
@@ -101,6 +101,7 @@ const SEARCHES: [(&str, &[&str]); 9] = [
     ("$replaceOne", &["find", "replacement"]),
     ("$replaceAll", &["find", "replacement"]),
     ("$regexFind", &["regex"]),
+    ("$regexMatch", &["regex"]),
 ];
 
 /// What the value of an expression may hold; nothing if the expression is not bounded.

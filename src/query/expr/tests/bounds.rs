@@ -86,6 +86,8 @@ fn what_goes_over_something_for_each_of_many_is_not_bounded() {
             bson!({ "$split": ["$text", "$sought"] }),
             bson!({ "$replaceAll": { "input": "$text", "find": "a", "replacement": "$text" } }),
             bson!({ "$trim": { "input": "$text", "chars": "$text" } }),
+            bson!({ "$regexFind": { "input": "$text", "regex": "$sought" } }),
+            bson!({ "$regexMatch": { "input": "$text", "regex": "$sought" } }),
             bson!({ "$regexFindAll": { "input": "$text", "regex": "a" } }),
             bson!({ "$zip": { "inputs": ["$a", "$b"], "useLongestLength": true } }),
             many_times(many_times(bson!({ "$range": [0, 1000] }))),
