@@ -7,7 +7,7 @@ use bson::{Bson, DateTime, Document, doc};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::object_type::{Field, ObjectType};
+use super::object_type::{Field, OF_OPTIONS, ObjectType};
 use super::unchanged::same;
 use super::violation::quoted;
 use super::{Violation, Violations};
@@ -254,9 +254,7 @@ impl FieldRules {
 impl FieldRule {
     fn of(field: &Field, object_type: &ObjectType) -> Self {
         let kind = ValueKind::named(&field.kind);
-        let options = OF_OPTIONS
-            .contains(&field.kind.as_str())
-            .then(|| field.options.iter().map(|option| option.name.clone()).collect());
+        let options = field.has_choice().then(|| field.options.iter().map(|option| option.name.clone()).collect());
         let pattern = field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok());
         Self {
             name: field.name.clone(),
@@ -301,7 +299,7 @@ impl FieldRule {
         }
         match &self.pattern {
             Some(pattern) if !pattern.is_match(text).unwrap_or(false) => {
-                Err(format!("must match the pattern of the field {}", self.name))
+                Err(format!("must match the pattern of the field {}: {}", self.name, quoted(written(pattern))))
             }
             _ => Ok(Bson::String(text.to_owned())),
         }
@@ -410,7 +408,7 @@ pub fn misfit(field: &Field) -> Option<Document> {
 fn unfit(field: &Field) -> Option<Document> {
     let types = match ValueKind::named(&field.kind) {
         ValueKind::Any => return None,
-        ValueKind::Text if OF_OPTIONS.contains(&field.kind.as_str()) => {
+        ValueKind::Text if field.has_choice() => {
             let names = field.options.iter().map(|option| Bson::from(option.name.as_str()));
             return Some(doc! {"$nin": names.chain([Bson::Null]).collect::<Vec<_>>()});
         }
@@ -423,18 +421,25 @@ fn unfit(field: &Field) -> Option<Document> {
     Some(doc! {"$ne": null, "$not": {"$type": types}})
 }
 
-/// The kinds of which the values are among the options.
-pub(super) const OF_OPTIONS: [&str; 2] = ["select", "radio"];
+/// What stands around a field's pattern.
+const BEFORE: &str = r"\A(?:";
+const BEHIND: &str = r")\z";
 
 /// Compiles a field's pattern so that it must match the whole value.
 ///
 /// # Errors
 /// A sentence for the author of the pattern.
 pub fn compile_pattern(pattern: &str) -> Result<Regex, String> {
-    let whole = format!("\\A(?:{pattern})\\z");
+    let whole = format!("{BEFORE}{pattern}{BEHIND}");
     // Also compiled by itself: `a)|(?:b` would end the group around it.
     let compiled = Regex::new(pattern).and_then(|_| RegexBuilder::new(&whole).backtrack_limit(BACKTRACK_LIMIT).build());
     compiled.map_err(|_| format!("{pattern} is no regular expression"))
+}
+
+/// A compiled pattern as its author wrote it.
+fn written(pattern: &Regex) -> &str {
+    let whole = pattern.as_str();
+    whole.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(BEHIND)).unwrap_or(whole)
 }
 
 /// Reads an ISO 8601 moment or day; without an offset it is UTC. A space may stand for the `T`, and the offset may have no

@@ -139,7 +139,7 @@ impl Schema {
             let length = pointer.len();
             pointer::push(pointer, member.name);
             match body.get(member.name) {
-                None if member.required => violations.push(Violation::new(pointer.as_str(), "is required")),
+                None if member.required => violations.push(Violation::new(pointer.as_str(), absent(body, member.name))),
                 None => {}
                 Some(Bson::Null) if member.nullable => {
                     accepted.insert(member.name, Bson::Null);
@@ -216,6 +216,16 @@ impl Schema {
             pointer::push(&mut place, name);
             violations.push(Violation::new(place, self.unknown_here(name, self.meant(name))));
         }
+    }
+}
+
+/// What is said of a member that is not there. The whole answer to a GET may have been sent back.
+fn absent(body: &Document, name: &str) -> &'static str {
+    match body.get_document("result") {
+        Ok(result) if result.contains_key(name) => {
+            "is required; it is under result, so send what is under result alone"
+        }
+        _ => "is required",
     }
 }
 
@@ -467,6 +477,14 @@ mod tests {
         let violations = OUTER.apply(&body).expect_err("the body is wrong in several places");
         let places: Vec<&str> = violations.listed().iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/name", "/list/0/a", "/list/1/a", "/list/1/b", "/list/2", "/note"]);
+    }
+
+    #[test]
+    fn a_whole_answer_that_is_sent_back_is_told() {
+        let violations = OUTER.apply(&doc! {"result": {"name": "ab"}}).expect_err("the name is at another place");
+        assert!(violations.listed()[0].message.ends_with("send what is under result alone"));
+        let violations = OUTER.apply(&doc! {"result": {}}).expect_err("there is no name");
+        assert_eq!(violations.listed()[0].message, "is required");
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use bson::{Bson, Document};
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use validator::Validate;
 
+use super::object_fields::parse_date;
 use super::rules::{broken, not_blank};
 use super::schema::{Kind, Member, Schema, Unknown};
 use super::violation::quoted;
@@ -61,11 +62,12 @@ pub fn read(body: &Document, now: DateTime<Utc>, is_right: impl Fn(&str) -> bool
     let expires_at = match accepted.get("expires_at") {
         None | Some(Bson::Null) => Some(now + LIFETIME),
         Some(Bson::DateTime(time)) => Some(time.to_chrono()),
-        Some(Bson::String(text)) => read_time(text),
+        Some(Bson::String(text)) => parse_date(text).map(bson::DateTime::to_chrono),
         Some(_) => None,
     };
     match expires_at {
-        None => violations.push(Violation::new("/expires_at", "must be a time, for instance 2030-01-31T12:00:00")),
+        None => violations
+            .push(Violation::new("/expires_at", "must be a time, for instance 2030-01-31 or 2030-01-31T12:00:00Z")),
         Some(time) if time <= now => violations.push(Violation::new("/expires_at", "must lie in the future")),
         Some(_) => {}
     }
@@ -87,15 +89,6 @@ pub fn read(body: &Document, now: DateTime<Utc>, is_right: impl Fn(&str) -> bool
 
 fn texts(items: &[Bson]) -> Vec<String> {
     items.iter().filter_map(Bson::as_str).map(str::to_owned).collect()
-}
-
-/// ISO 8601 with an offset, or without one for UTC; a space in place of the `T` is fine.
-fn read_time(text: &str) -> Option<DateTime<Utc>> {
-    let text = text.replacen(' ', "T", 1);
-    let with_offset = DateTime::parse_from_rfc3339(&text).map(|time| time.to_utc());
-    with_offset
-        .or_else(|_| NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f").map(|time| time.and_utc()))
-        .ok()
 }
 
 #[cfg(test)]
@@ -133,6 +126,9 @@ mod tests {
         for sent in ["2030-01-31T12:00:00", "2030-01-31 12:00:00.000000", "2030-01-31T13:00:00+01:00"] {
             assert_eq!(read_at_noon(&doc! {"name": "a", "expires_at": sent}).map(|token| token.expires_at), Ok(end));
         }
+        let day: DateTime<Utc> = "2030-01-31T00:00:00Z".parse().expect("a time");
+        let token = read_at_noon(&doc! {"name": "a", "expires_at": "2030-01-31"});
+        assert_eq!(token.map(|token| token.expires_at), Ok(day));
         let date = bson::DateTime::from_chrono(end);
         assert_eq!(read_at_noon(&doc! {"name": "a", "expires_at": date}).map(|token| token.expires_at), Ok(end));
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::{OF_OPTIONS, Reference, ValueKind, kinds, no_default};
-use super::object_type::{PLAIN_SECTION, REF, REF_SECTION};
+use super::object_fields::{Reference, ValueKind, kinds, no_default};
+use super::object_type::{OF_OPTIONS, PLAIN_SECTION, REF, REF_SECTION};
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
@@ -512,7 +512,7 @@ fn check_names(item: &Document, place: &str, names: &HashSet<String>, also: Opti
     for (index, name) in item.get_array("fields").into_iter().flatten().enumerate() {
         let name = name.as_str().unwrap_or_default();
         if !names.contains(name) && also != Some(name) {
-            let message = format!("the type has no field {}", quoted(name));
+            let message = format!("the type has no field {}; fields is the whole list of its fields", quoted(name));
             violations.push(Violation::new(format!("{place}/fields/{index}"), message));
         }
     }

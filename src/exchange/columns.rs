@@ -174,15 +174,22 @@ impl Heading {
     /// What is wrong with it, for people.
     pub fn read(cell: &str, object_type: &ObjectType) -> Result<Self, String> {
         let name = &*cell::name(cell);
-        if let Some(own) = Own::named(name) {
-            return Ok(Self::Own(own));
-        }
         let position = |name: &str| object_type.position(name.strip_prefix(FIELDS).unwrap_or(name));
-        if let Some(position) = position(name) {
-            return Ok(Self::Field(position));
+        // A space at the edge of a cell is no part of a name, unless a field is called so.
+        for name in [name, name.trim()] {
+            if let Some(own) = Own::named(name) {
+                return Ok(Self::Own(own));
+            }
+            if let Some(position) = position(name) {
+                return Ok(Self::Field(position));
+            }
         }
-        let unknown =
-            |name: &str| object_type.lack_of(name.strip_prefix(FIELDS).unwrap_or(name), &OWN.map(|(_, name, ..)| name));
+        let name = name.trim();
+        let unknown = |name: &str| match name {
+            "id" | "_id" | "object_id" => "is no column; did you mean public_id?".to_owned(),
+            "type_id" | "type" => "is no column; a table has objects of one type, which the request names".to_owned(),
+            _ => object_type.lack_of(name.strip_prefix(FIELDS).unwrap_or(name), &OWN.map(|(_, name, ..)| name)),
+        };
         let (left, target) = name.split_once('=').ok_or_else(|| unknown(name))?;
         let position = position(left).ok_or_else(|| unknown(left))?;
         let (type_name, field) = target
@@ -235,6 +242,11 @@ mod tests {
         assert_eq!(Heading::read("active", &rack), Ok(Heading::Own(Own::Active)));
         let link = Heading::Link { position: 3, type_name: "room".to_owned(), field: "name".to_owned() };
         assert_eq!(Heading::read("room=room/name", &rack), Ok(link));
+        assert_eq!(Heading::read(" room ", &rack), Ok(Heading::Field(3)));
+        assert_eq!(Heading::read("public_id ", &rack), Ok(Heading::Own(Own::PublicId)));
+        for (said, told) in [("id", "did you mean public_id?"), ("type_id", "which the request names")] {
+            assert!(Heading::read(said, &rack).unwrap_err().ends_with(told), "{said}");
+        }
         for wrong in ["colour", "name=room/name", "room=room", "room=/x", ""] {
             assert!(Heading::read(wrong, &rack).is_err(), "{wrong}");
         }

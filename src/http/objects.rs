@@ -172,6 +172,9 @@ pub(super) fn seen(params: &ListParams) -> Seen {
     if params.view == Some("render") { Seen::Rendered } else { Seen::Native }
 }
 
+const IDLE_SORT: &str = "the list is ordered by public_id; a $sort of the pipeline decides what $skip and $limit leave; \
+                         send sort=... for the order of the list";
+
 pub(super) async fn answer(
     state: &web::Data<HttpState>,
     request: &HttpRequest,
@@ -180,8 +183,11 @@ pub(super) async fn answer(
     params: &ListParams,
     listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
-    let advice =
+    let mut advice =
         advice::of(&state.services, caller, &params.query, seen(params) == Seen::Rendered, listed.is_empty()).await?;
+    if params.idle_sort {
+        advice.push(IDLE_SORT.to_owned());
+    }
     let listed = if advice.is_empty() { listed } else { listed.without_hint() };
     Ok(envelope::advised(list(state, request, caller, path, params, listed).await?, &advice))
 }

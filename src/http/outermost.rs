@@ -222,16 +222,25 @@ pub async fn no_such_path(request: HttpRequest) -> HttpResponse {
 /// Longer paths are not guessed at.
 const LONGEST_PATH: usize = 200;
 
-/// The path of a route that differs from this one by slashes, by `/rest` at its beginning, or by a misspelt first name.
+/// The path of a route that differs from this one by slashes, by `/rest` at its beginning, by a first name that is left out
+/// (`/rest/login`), or by a misspelt one.
 fn meant(routes: &[RouteInfo], path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let path = format!("/{}", segments.join("/"));
     let below = format!("{BASE}{path}");
-    let corrected = corrected(routes, &segments);
-    let ways = [Some(path), Some(below), corrected].into_iter().flatten();
+    let (shortened, corrected) = (shortened(routes, &segments), corrected(routes, &segments));
+    let ways = [Some(path), Some(below), shortened, corrected].into_iter().flatten();
     let ways = ways.map(|path| plural(&path).unwrap_or(path));
     let mut ways = ways.flat_map(|path| [format!("{path}/"), path]);
     ways.find(|path| routes.iter().any(|route| route.path.starts_with(BASE) && route.fits(path)))
+}
+
+/// The path that has this single name behind a first one.
+fn shortened(routes: &[RouteInfo], segments: &[&str]) -> Option<String> {
+    let [name] = segments.strip_prefix(&[&BASE[1..]]).unwrap_or(segments) else { return None };
+    let two = routes.iter().filter_map(|route| route.path.strip_prefix(BASE)?.strip_prefix('/')?.split_once('/'));
+    let (first, _) = two.into_iter().find(|(_, second)| second == name)?;
+    Some(format!("{BASE}/{first}/{name}"))
 }
 
 /// The path with the nearest first name that a route below `/rest` has.

@@ -9,7 +9,7 @@ use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
-use super::stages;
+use super::stages::{self, Selected};
 use crate::admission;
 use crate::domain::object_input;
 use crate::json;
@@ -65,6 +65,8 @@ pub struct ListParams {
     pub sort: String,
     /// 1 or -1.
     pub order: i32,
+    /// Whether the filter is a pipeline that orders, which no `sort` does: the list is ordered by id.
+    pub idle_sort: bool,
     /// The chosen view, when the route has views.
     pub view: Option<&'static str>,
     /// The value of `active`, if the route knows it.
@@ -295,10 +297,11 @@ impl ListParams {
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.said("filter").unwrap_or("{}").to_owned();
-        let (filter, stages) = if route.objects && stages::is_pipeline(&filter_text) {
+        let Selected { filter, stages, sorts } = if route.objects && stages::is_pipeline(&filter_text) {
             stages::read(&filter_text, &settings.limits, fields, (moment.now, moment.effort))?
         } else {
-            (read_filter(&filter_text, &settings.limits, fields, moment)?, None)
+            let filter = read_filter(&filter_text, &settings.limits, fields, moment)?;
+            Selected { filter, stages: None, sorts: false }
         };
         let asked = (view == Some("render"), sent.flag(EXPLAIN)?, sent.get("after").is_some());
         if let Some((name, why)) = stages.as_ref().and_then(|stages| stages::conflict(stages, asked)) {
@@ -337,6 +340,7 @@ impl ListParams {
             projection: projection_text,
             sort: sent.get("sort").unwrap_or(route.key).to_owned(),
             order: order.unwrap_or(1),
+            idle_sort: sorts && sent.said("sort").is_none(),
             view,
             active,
             after: sent.get("after").map(str::to_owned),
@@ -391,9 +395,21 @@ pub(super) fn read_sort(
         if path.is_empty() || path.starts_with('$') || path.split('.').any(str::is_empty) || path.contains('\0') {
             return Err(ApiError::parameter("sort", format!("{key:?} is no field path")));
         }
+        if let Some((path, word)) = path.rsplit_once([' ', ':']).filter(|(_, word)| is_direction(word)) {
+            let sign = if word.eq_ignore_ascii_case("desc") { "-" } else { "" };
+            return Err(ApiError::parameter(
+                "sort",
+                format!("{key:?} is no field path; write {sign}{}", path.trim_end()),
+            ));
+        }
         sort = then_by(sort, path, descending, route, fields)?;
     }
     ended(sort, route)
+}
+
+/// Whether a word says a direction in other languages.
+fn is_direction(word: &str) -> bool {
+    ["asc", "desc"].iter().any(|direction| word.eq_ignore_ascii_case(direction))
 }
 
 /// One more key of an order: a path, or the value of a field as `f.<name>` or `fields.<name>`.
@@ -567,7 +583,7 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 /// Names that other interfaces have for parameters of ours.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 17] = [
     ("after", "since"),
     ("cursor", "after"),
     ("cursor", "since"),
@@ -584,6 +600,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("where", "filter"),
     ("fields", "projection"),
     ("select", "projection"),
+    ("type", "type_id"),
 ];
 
 /// Parameters of ours that are no names of members, and the routes that take them.

@@ -14,6 +14,16 @@ const OFFERED: [&str; 10] =
 /// The first ones of these leave documents as they are.
 const SELECTING: usize = 4;
 
+/// What a pipeline selects.
+pub(super) struct Selected {
+    /// By conditions alone.
+    pub filter: Filter,
+    /// By further stages.
+    pub stages: Option<Stages>,
+    /// Whether it has a `$sort` of its own.
+    pub sorts: bool,
+}
+
 /// Whether the text of a filter is that of a pipeline.
 pub(super) fn is_pipeline(text: &str) -> bool {
     text.trim_start().starts_with('[')
@@ -28,7 +38,7 @@ pub(super) fn read(
     limits: &Limits,
     fields: Option<&Fields>,
     (now, effort): (DateTime, &Effort),
-) -> Result<(Filter, Option<Stages>), ApiError> {
+) -> Result<Selected, ApiError> {
     let wrong = |message: String| ApiError::parameter("filter", message);
     let Bson::Array(mut stages) = json::read::value_from_str(text).map_err(|error| wrong(error.to_string()))? else {
         return Err(wrong("must be an object, or a pipeline: an array of stages".to_owned()));
@@ -42,6 +52,7 @@ pub(super) fn read(
     };
     let mut pipeline = parse(&stages)?;
     refuse_others(&stages, |_| false)?;
+    let sorts = stages.iter().any(orders);
     // The list has an order of its own, behind which the last one would not show.
     let sent = stages.len();
     while stages.pop_if(|stage| name_of(stage) == "$sort").is_some() {}
@@ -49,9 +60,15 @@ pub(super) fn read(
         pipeline = parse(&stages)?;
     }
     Ok(match pipeline.as_filter() {
-        Some(filter) => (filter, None),
-        None => (Filter::all(), Some(Stages { pipeline, selects })),
+        Some(filter) => Selected { filter, stages: None, sorts },
+        None => Selected { filter: Filter::all(), stages: Some(Stages { pipeline, selects }), sorts },
     })
+}
+
+/// Whether a stage orders the documents in another way than lists are ordered by themselves.
+fn orders(stage: &Bson) -> bool {
+    let keys = stage.as_document().and_then(|stage| stage.get_document("$sort").ok());
+    keys.is_some_and(|keys| keys.len() > 1 || !matches!(keys.get("public_id"), Some(Bson::Int32(1) | Bson::Int64(1))))
 }
 
 /// Refuses stages that a list does not take, apart from those that are wanted as well.

@@ -23,6 +23,7 @@ use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_input;
+use crate::domain::object_type::{Field, FieldOption};
 use crate::query::{Filter, Limits, STORED, Sort, SortKey};
 use crate::store::FindQuery;
 use crate::suggest;
@@ -120,13 +121,15 @@ async fn of_objects(
     let seen = Seen { types: &types, group_id: caller.group_id };
     let of_values = said.values.iter().filter_map(|(place, values)| {
         let holds = seen.holds(place);
-        values.iter().find_map(|value| other_kind(place, value, holds, is_empty))
+        let told = values.iter().find_map(|value| other_kind(place, value, holds, is_empty));
+        told.or_else(|| values.iter().filter(|_| is_empty).find_map(|value| seen.no_option(place, value)))
     });
     let mut advice: Vec<String> = of_values.collect();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
     advice.extend(unknown.map(|name| seen.unknown_field(name)));
     advice.extend(said.through.iter().filter_map(|name| seen.through(name)));
     advice.extend(said.constants.iter().filter_map(|text| seen.constant(text)));
+    advice.extend(said.of_joined.iter().map(|(list, name)| of_joined(list, name)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
     for path in said.all_paths() {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
@@ -233,6 +236,15 @@ fn is_shown(path: &str, value: &Bson) -> bool {
     is_wanted && path != "_id" && path != "f"
 }
 
+/// About a field of joined objects: only fields of the objects themselves have the short form.
+fn of_joined(list: &str, name: &str) -> String {
+    let (list, name) = (plain(list), plain(name));
+    format!(
+        "{list} has objects as they are stored; match {{\"{list}.fields\": {{\"$elemMatch\": {{\"name\": \"{name}\", \
+         \"value\": ...}}}}}}, or f.{name} in the pipeline of the $lookup"
+    )
+}
+
 /// A name as it stands in a header.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", plain(name))
@@ -268,6 +280,10 @@ struct Said {
     constants: Vec<String>,
     /// The members that stages made.
     made: BTreeSet<String>,
+    /// The members that are lists of joined objects.
+    joined: BTreeSet<String>,
+    /// Fields of joined objects that are asked for by their names: the list, and the name.
+    of_joined: BTreeSet<(String, String)>,
 }
 
 impl Said {
@@ -391,9 +407,12 @@ struct Seen<'a> {
 impl Seen<'_> {
     /// The kinds of the fields of this name.
     fn kinds(&self, name: &str) -> Vec<&str> {
-        let of =
-            self.types_with(name).flat_map(|entry| entry.object_type.fields.iter().filter(|field| field.name == name));
-        of.map(|field| field.kind.as_str()).collect()
+        self.fields(name).map(|field| field.kind.as_str()).collect()
+    }
+
+    fn fields(&self, name: &str) -> impl Iterator<Item = &Field> {
+        let types = self.types_with(name);
+        types.flat_map(move |entry| entry.object_type.fields.iter().filter(move |field| field.name == name))
     }
 
     fn types_with(&self, name: &str) -> impl Iterator<Item = &Arc<TypeEntry>> {
@@ -466,6 +485,23 @@ impl Seen<'_> {
         let is_path = ["name", "value", "$"].contains(&first) || first.bytes().all(|byte| byte.is_ascii_digit());
         let name = if self.has_field(rest) { rest } else { first };
         (!is_path).then(|| format!("fields have names and values; {}", self.instead_of(name)))
+    }
+
+    /// About a text that is none of the options of a field, in all types that have it.
+    fn no_option(&self, place: &Place, value: &Bson) -> Option<String> {
+        let (Place::Field(name), Bson::String(text)) = (place, value) else { return None };
+        let fields: Vec<&Field> = self.fields(name).collect();
+        let all_choose = fields.iter().all(|field| field.has_choice());
+        let options: Vec<&FieldOption> = fields.iter().flat_map(|field| &field.options).collect();
+        if !all_choose || options.is_empty() || options.iter().any(|option| option.name == *text) {
+            return None;
+        }
+        let is_meant = |said: &str| said.to_lowercase() == text.to_lowercase();
+        let shown = options.iter().find(|option| is_meant(&option.label) || is_meant(&option.name));
+        let names: Vec<&str> = options.iter().map(|option| option.name.as_str()).collect();
+        let meant = shown.map(|option| option.name.as_str()).or_else(|| suggest::nearest(text, &names));
+        let meant = meant.map(|meant| format!("; did you mean {}?", quoted(meant))).unwrap_or_default();
+        Some(format!("{} is no option of f.{}{meant}", quoted(text), plain(name)))
     }
 
     /// What the values of a place are, if all types agree.

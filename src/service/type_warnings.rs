@@ -167,9 +167,10 @@ async fn dead_ends(
         return Ok(dead_links(&object_type).collect());
     }
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let referred = object_type.fields.iter().flat_map(|field| field.ref_types.iter().copied());
+    let summarized = |field: &Field| field.summaries.iter().map(|summary| summary.type_id).collect::<Vec<_>>();
+    let referred = object_type.fields.iter().flat_map(|field| field.ref_types.iter().copied().chain(summarized(field)));
     let types = services.types_knowing(types, referred.collect()).await?;
-    let references = absent_types(&object_type, &types);
+    let references = absent_types(&object_type, &types).chain(dead_summaries(&object_type, &types));
     Ok(references.chain(dead_links(&object_type)).chain(dead_sections(&object_type, &types)).collect())
 }
 
@@ -178,7 +179,27 @@ fn absent_types(object_type: &ObjectType, types: &type_catalog::Types) -> impl I
     let asked = object_type.fields.iter().enumerate();
     let asked = asked.flat_map(|(place, field)| field.ref_types.iter().map(move |id| (place, *id)));
     let absent = asked.filter(|(_, id)| types.get(*id).is_none());
-    absent.map(|(place, id)| format!("/fields/{place}/ref_types: type {id} does not exist"))
+    absent.map(|(place, id)| format!("fields/{place}/ref_types: type {id} does not exist"))
+}
+
+/// Which summaries of references are never shown, or show fields that are not there.
+fn dead_summaries(object_type: &ObjectType, types: &type_catalog::Types) -> impl Iterator<Item = String> {
+    object_type.fields.iter().enumerate().flat_map(move |(place, field)| {
+        field.summaries.iter().enumerate().filter_map(move |(index, summary)| {
+            let id = summary.type_id;
+            let lack = match types.get(id) {
+                _ if !field.ref_types.is_empty() && !field.ref_types.contains(&id) => {
+                    format!("type_id: the field refers to no object of type {id}, so the summary is never shown")
+                }
+                None => format!("type_id: type {id} does not exist"),
+                Some(target) => {
+                    let lost = summary.fields.iter().find(|name| target.object_type.field(name).is_none())?;
+                    format!("fields: type {id} has no field {}", quoted(lost))
+                }
+            };
+            Some(format!("fields/{place}/summaries/{index}/{lack}"))
+        })
+    })
 }
 
 /// Which external links can have no address.
@@ -190,7 +211,7 @@ fn dead_links(object_type: &ObjectType) -> impl Iterator<Item = String> {
             Some(places) if places > fields => format!("it has {places} {{}} for {}", counted(fields as u64, "field")),
             Some(_) => return None,
         };
-        Some(format!("/render_meta/externals/{place}/href: the link is never shown; {reason}"))
+        Some(format!("render_meta/externals/{place}/href: the link is never shown; {reason}"))
     })
 }
 
@@ -198,7 +219,7 @@ fn dead_links(object_type: &ObjectType) -> impl Iterator<Item = String> {
 fn dead_sections(object_type: &ObjectType, types: &type_catalog::Types) -> impl Iterator<Item = String> {
     object_type.sections.iter().enumerate().filter_map(|(place, section)| {
         let lack = lack_of(section.reference.as_ref()?, types)?;
-        Some(format!("/render_meta/sections/{place}/reference/{lack}"))
+        Some(format!("render_meta/sections/{place}/reference/{lack}"))
     })
 }
 

@@ -24,6 +24,8 @@ use crate::suggest;
 pub const REF: &str = "ref";
 /// The kind of the field by which a `ref-section` refers to the object whose section it shows.
 pub const REF_SECTION_FIELD: &str = "ref-section-field";
+/// The kinds of fields whose values are among their options.
+pub(super) const OF_OPTIONS: [&str; 2] = ["select", "radio"];
 /// The kind of a section that shows fields of its own object.
 pub const PLAIN_SECTION: &str = "section";
 /// The kind of a section that shows fields of another object.
@@ -253,6 +255,11 @@ impl Field {
     /// Whether its values are ids of objects.
     pub fn is_reference(&self) -> bool {
         matches!(self.role, Role::Reference | Role::SectionReference(_))
+    }
+
+    /// Whether its values are among its options.
+    pub fn has_choice(&self) -> bool {
+        OF_OPTIONS.contains(&self.kind.as_str())
     }
 
     /// Whether only callers who may edit objects see its values.

@@ -4,7 +4,10 @@ use std::slice;
 
 use bson::{Bson, Document};
 
-use super::{COMPARISONS, Said, is_shown};
+use super::{COMPARISONS, Objects, Resource, Said, is_shown};
+
+/// The stages that leave the fields of objects as they are. Each `$lookup` has an `$unset` of members that nobody sees.
+const LEAVING_FIELDS: [&str; 5] = ["$match", "$sort", "$skip", "$limit", "$unset"];
 
 impl Said {
     /// What is said up to the stage that makes other documents.
@@ -37,6 +40,7 @@ impl Said {
                     options.get_str("localField").into_iter().for_each(|path| self.path(path));
                     options.get("let").into_iter().for_each(|variables| self.expression(variables));
                     options.get_str("as").into_iter().for_each(|path| self.makes(path));
+                    self.joins(options);
                 }
                 (_, operand) => return self.last(name, operand),
             }
@@ -71,6 +75,7 @@ impl Said {
     fn matched(&mut self, filter: &Document) {
         let mut said = Self::default();
         said.conditions(filter);
+        said.all_paths().for_each(|path| self.of_joined(path));
         said.paths.retain(|path| !self.has_made(path));
         // What a stage made is of any kind.
         if self.made.is_empty() {
@@ -84,6 +89,7 @@ impl Said {
     }
 
     fn path(&mut self, path: &str) {
+        self.of_joined(path);
         if !self.has_made(path) {
             self.further.push(path.to_owned());
         }
@@ -91,6 +97,24 @@ impl Said {
 
     fn makes(&mut self, path: &str) {
         self.made.insert(first(path).to_owned());
+    }
+
+    /// Remembers the list of a `$lookup` that joins whole objects.
+    fn joins(&mut self, options: &Document) {
+        let mut stages = options.get_array("pipeline").into_iter().flatten().filter_map(Bson::as_document);
+        let is_whole = stages.all(|stage| stage.keys().all(|name| LEAVING_FIELDS.contains(&name.as_str())));
+        if is_whole && options.get_str("from").is_ok_and(|from| from == Objects::COLLECTION) {
+            self.joined.extend(options.get_str("as").map(str::to_owned));
+        }
+    }
+
+    /// Remembers a field of joined objects that is asked for by its name.
+    fn of_joined(&mut self, path: &str) {
+        let Some((list, rest)) = path.split_once(".f.") else { return };
+        if self.joined.contains(list) {
+            let name = rest.split('.').next().unwrap_or(rest);
+            self.of_joined.insert((list.to_owned(), name.to_owned()));
+        }
     }
 
     fn has_made(&self, path: &str) -> bool {

@@ -28,6 +28,18 @@ const NUMBERS: [&str; 11] = [
 /// The members that hold texts.
 const TEXTS: [&str; 5] = ["name", "label", "description", "email", "user_name"];
 
+/// The signs of other languages, and the operators that are meant.
+const SIGNS: [(&str, &str); 8] = [
+    (">", "$gt"),
+    (">=", "$gte"),
+    ("<", "$lt"),
+    ("<=", "$lte"),
+    ("=", "$eq"),
+    ("==", "$eq"),
+    ("!=", "$ne"),
+    ("<>", "$ne"),
+];
+
 /// What the values of a member are, in whatever resource.
 pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
     match place {
@@ -51,7 +63,9 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
     };
     if let Bson::Document(value) = value {
         let name = value.keys().next()?;
-        let operator = Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name))?;
+        let sign = SIGNS.iter().find(|(sign, _)| sign == name).map(|(_, operator)| *operator);
+        let operator =
+            sign.or_else(|| Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name)))?;
         return Some(format!("{what} is compared with a document here; did you mean {operator}?"));
     }
     match (holds, value) {

@@ -125,6 +125,11 @@ impl RowReading {
 
     fn read_table(&self, table: csv::Table) -> ImportRows {
         let mut read = ImportRows::default();
+        if table.header.first().is_some_and(|cell| cell.starts_with("sep=")) {
+            let reason = "tells a spreadsheet the delimiter; leave the line out";
+            read.errors.push(ReportError::new(1, "sep=", reason));
+            return read;
+        }
         self.read_header(&table.header, &mut read);
         if !read.errors.is_empty() {
             if table.rows.is_empty() {
@@ -162,6 +167,9 @@ impl RowReading {
             let heading = heading.and_then(|heading| {
                 if let Heading::Link { type_name, field, .. } = &heading {
                     read.links.push(self.link(column, type_name, field)?);
+                }
+                if matches!(heading, Heading::Own(_)) && read.columns.contains(&heading) {
+                    return Err("is here twice".to_owned());
                 }
                 Ok(heading)
             });

@@ -235,6 +235,7 @@ on_each_store! {
         a_rack(app).await;
         for (filter, told) in [
             (json!({"f.hostname": {"regex": "^web"}}), "f.hostname is compared with a document here; did you mean $regex?"),
+            (json!({"f.hostname": {">": "web"}}), "f.hostname is compared with a document here; did you mean $gt?"),
             (json!({"type_id": {"in": [1, 2]}}), "type_id is compared with a document here; did you mean $in?"),
         ] {
             assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
@@ -297,6 +298,60 @@ on_each_store! {
         let join = r#"{"$lookup": {"from": "framework.objects", "localField": "f.host", "foreignField": "public_id", "as": "found"}}"#;
         assert_eq!(told, [format!("f.host holds ids, which have no members; a pipeline finds the objects: {join}")]);
         assert_eq!(hints_for(app, &json!({"f.more.hostname": "web-1"}), "public_id").await, [] as [&str; 0]);
+    }
+
+    async fn a_sort_in_a_pipeline_that_does_not_order_the_list_is_told(app) {
+        a_rack(app).await;
+        let told = "the list is ordered by public_id; a $sort of the pipeline decides what $skip and $limit leave; send sort=... \
+                    for the order of the list";
+        let of = async |stages: Value, more: &[(&str, &str)]| {
+            let stages = stages.to_string();
+            hints(&app.get_with("/objects/", &[&[("filter", stages.as_str())], more].concat()).await)
+        };
+        let newest = json!([{"$match": {"type_id": 1}}, {"$sort": {"f.installed": -1}}]);
+        assert_eq!(of(newest.clone(), &[]).await, [told]);
+        assert_eq!(of(newest, &[("sort", "-f.installed")]).await, [] as [&str; 0]);
+        assert_eq!(of(json!([{"$sort": {"f.installed": -1}}, {"$limit": 3}]), &[]).await, [told]);
+        assert_eq!(of(json!([{"$sort": {"public_id": 1}}, {"$limit": 3}]), &[]).await, [] as [&str; 0]);
+    }
+
+    async fn a_text_that_is_no_option_is_told_where_nothing_is_found(app) {
+        let options = json!([{"name": "prod", "label": "Production"}, {"name": "test", "label": "Test"}]);
+        let field = json!({"type": "select", "name": "env", "label": "Environment", "options": options});
+        app.post("/types/", &json!({"name": "server", "author_id": 1, "fields": [field]})).await;
+        app.create_object(1, &json!({"env": "prod"})).await;
+        let meant = "\"production\" is no option of f.env; did you mean \"prod\"?";
+        assert_eq!(hints_for(app, &json!({"f.env": "production"}), "public_id").await, [meant]);
+        let none = "\"staging\" is no option of f.env";
+        assert_eq!(hints_for(app, &json!({"f.env": {"$in": ["staging"]}}), "public_id").await, [none]);
+        assert_eq!(hints_for(app, &json!({"f.env": "test"}), "public_id").await, [] as [&str; 0]);
+        assert_eq!(hints_for(app, &json!({"f.env": {"$ne": "staging"}}), "public_id").await, [] as [&str; 0]);
+    }
+
+    async fn a_field_of_joined_objects_is_told_how_it_is_asked_for(app) {
+        a_rack(app).await;
+        let server = app.create_type("server", &[("rack", "ref")]).await;
+        app.create_object(server, &json!({"rack": 1})).await;
+        let join = json!({"$lookup": {"from": "framework.objects", "localField": "f.rack", "foreignField": "public_id", "as": "found"}});
+        let told = "found has objects as they are stored; match {\"found.fields\": {\"$elemMatch\": {\"name\": \"hostname\", \
+                    \"value\": ...}}}, or f.hostname in the pipeline of the $lookup";
+        for asks in [
+            json!({"$match": {"found.f.hostname": "web-1"}}),
+            json!({"$match": {"$expr": {"$eq": ["$found.f.hostname", ["web-1"]]}}}),
+            json!({"$project": {"found.f.hostname": 1}}),
+            json!({"$set": {"x": "$found.f.hostname"}}),
+        ] {
+            let stages = json!([&join, asks]).to_string();
+            assert_eq!(hints(&app.get_with("/objects/", &[("filter", &stages)]).await), [told], "{asks}");
+        }
+        for finds in [
+            json!({"$match": {"found.fields": {"$elemMatch": {"name": "hostname", "value": "web-1"}}}}),
+            json!({"$match": {"found.public_id": 1}}),
+        ] {
+            let found = app.get_with("/objects/", &[("filter", &json!([&join, finds]).to_string())]).await;
+            assert_eq!(hints(&found), [] as [&str; 0], "{finds}");
+            assert_eq!(found.json()["total"], 1, "{finds}");
+        }
     }
 
     async fn an_array_that_equals_nothing_is_told_the_operator(app) {
@@ -388,7 +443,7 @@ on_each_store! {
             assert_eq!(told(right.clone()).await, [] as [&str; 0], "{right}");
         }
         let listed = json!([{"$set": {"cost": "$price"}}, {"$sort": {"cost": 1}}]).to_string();
-        let told = hints(&app.get_with("/objects/", &[("filter", &listed)]).await);
+        let told = hints(&app.get_with("/objects/", &[("filter", &listed), ("sort", "cost")]).await);
         assert_eq!(told, ["no object has \"price\"; fields are asked for as f.<name>"]);
     }
 

@@ -266,11 +266,18 @@ on_each_store! {
             ("publc_id", "the type rack has no field publc_id, did you mean public_id?"),
             ("romo=room/number", "the type rack has no field romo, did you mean room?"),
             ("colour", "the type rack has no field colour"),
+            ("id", "is no column; did you mean public_id?"),
+            ("type_id", "is no column; a table has objects of one type, which the request names"),
+            ("sep=", "tells a spreadsheet the delimiter; leave the line out"),
         ] {
             let answer = import(app, &format!("type_id={rack}"), format!("{header}\n1\n")).await;
             assert_eq!(errors(&answer), at(&[(1, header)]));
             assert_eq!(answer.json()["report"]["errors"][0]["reason"], reason, "{header}");
         }
+        let twice = import(app, &format!("type_id={rack}"), "active, active\ntrue,true\n").await;
+        assert_eq!(twice.json()["report"]["errors"][0]["reason"], "is here twice");
+        let spaced = import(app, &format!("type_id={rack}"), "hostname, active\nweb-1,true\n").await;
+        assert_eq!(spaced.json()["created"], 1, "{}", spaced.text);
         let told = import(app, &format!("type_id={rack}&key=hostnam"), "hostname\n1\n").await;
         assert_eq!(told.error(400, "import_key")["message"], "the type rack has no field hostnam, did you mean hostname?");
     }

@@ -171,7 +171,10 @@ on_each_store! {
         let mut read = app.get(&path).await.json()["result"].clone();
         read["fields"].as_array_mut().expect("fields").remove(0);
         let put = app.put(&path, &read).await;
-        put.error(400, "validation_failed");
+        let told = put.error(400, "validation_failed")["errors"][0]["message"].clone();
+        assert_eq!(told, "the type has no field units; fields is the whole list of its fields");
         assert_eq!(put.pointers(), ["/render_meta/sections/0/fields/0"]);
+        let only = app.patch(&path, &json!({"fields": [{"type": "text", "name": "new", "label": "New"}]})).await;
+        assert_eq!(only.error(400, "validation_failed")["errors"][0]["message"], told);
     }
 }

@@ -139,7 +139,7 @@ on_each_store! {
             "sections/1/reference/section_name: ", "sections/2/reference/selected_fields: "];
         assert_eq!(told.len(), places.len(), "{told:?} {}", made.text);
         for (told, place) in told.iter().zip(places) {
-            assert!(told.starts_with(&format!("/render_meta/{place}")), "{told}");
+            assert!(told.starts_with(&format!("render_meta/{place}")), "{told}");
         }
     }
 
@@ -235,8 +235,28 @@ on_each_store! {
         let field = json!({"type": "ref", "name": "place", "label": "Place", "ref_types": [there, 77]});
         let body = json!({"name": "server", "author_id": 1, "fields": [{"type": "text", "name": "a", "label": "A"}, field]});
         let created = app.post("/types/", &body).await;
-        let told = "/fields/1/ref_types: type 77 does not exist";
+        let told = "fields/1/ref_types: type 77 does not exist";
         assert_eq!((created.status.as_u16(), created.header("inventory-warning")), (201, told), "{}", created.text);
+    }
+
+    async fn a_summary_of_references_that_shows_nothing_is_told(app) {
+        let there = app.create_type("rack", &[("city", "text")]).await;
+        let summary = |id: i64, name: &str| json!({"type_id": id, "line": "{}", "label": "L", "icon": "", "fields": [name]});
+        let field = |summaries: Value| {
+            let field = json!({"type": "ref", "name": "place", "label": "Place", "ref_types": [there], "summaries": summaries});
+            json!({"name": "server", "author_id": 1, "fields": [field]})
+        };
+        let right = app.post("/types/", &field(json!([summary(there, "city")]))).await;
+        assert_eq!((right.status.as_u16(), right.header("inventory-warning")), (201, ""), "{}", right.text);
+        let mut body = field(json!([summary(there, "ctiy"), summary(77, "city")]));
+        body["name"] = json!("other");
+        let wrong = app.post("/types/", &body).await;
+        let told: Vec<_> = wrong.headers.get_all("inventory-warning").iter().filter_map(|told| told.to_str().ok()).collect();
+        let place = "fields/0/summaries";
+        assert_eq!(told, [
+            format!("{place}/0/fields: type {there} has no field \"ctiy\""),
+            format!("{place}/1/type_id: the field refers to no object of type 77, so the summary is never shown"),
+        ]);
     }
 
     async fn a_lost_field_of_hidden_objects_is_not_told(app) {

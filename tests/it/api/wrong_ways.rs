@@ -78,6 +78,11 @@ on_each_store! {
         assert!(refusal(app, "/objects/", "hostname", &"x".repeat(900)).await.len() < 300);
         assert!(refusal(app, "/objects/", "sortt", "x").await.ends_with("did you mean sort?"));
         assert!(refusal(app, "/objects/", "q", "x").await.ends_with("did you mean filter?"));
+        assert!(refusal(app, "/export/objects", "type", "3").await.ends_with("did you mean type_id?"));
+        for (said, meant) in [("f.units desc", "-f.units"), ("public_id:ASC", "public_id")] {
+            let told = refusal(app, "/objects/", "sort", said).await;
+            assert_eq!(told, format!("sort: \"{said}\" is no field path; write {meant}"));
+        }
         let bulk = send(app.request(Method::DELETE, "/objects/?type_id=3&expected_count=1")).await;
         assert!(message(&bulk, 400, "parameter_invalid").ends_with(r#"did you mean filter={"type_id":3}?"#));
     }
@@ -183,6 +188,8 @@ on_each_store! {
             ("/objects/1", "/rest/objects/1"),
             ("/type/1", "/rest/types/1"),
             ("/auth/login", "/rest/auth/login"),
+            ("/rest/login", "/rest/auth/login"),
+            ("/login/", "/rest/auth/login"),
             ("/rest/objekts/", "/rest/objects/"),
             ("/rest/objet/1", "/rest/objects/1"),
             ("/catgories", "/rest/categories/"),
