@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::app;
 use crate::moving::control::ask_for_backup;
 use crate::moving::place::{above, draft_of};
 use crate::settings::{Settings, StoreUri};
@@ -33,6 +34,7 @@ impl BackupCommand {
         let StoreUri::Embedded(directory) = settings.store.location()? else {
             return Err("MongoDB is backed up with its own tool, mongodump: docs/operation.md shows how".into());
         };
+        app::require_whole(&settings).await?;
         let options = settings.store.embedded_options();
         let done = tokio::task::spawn_blocking(move || self.write(&directory, &options)).await?;
         note(format_args!("{}", done?));

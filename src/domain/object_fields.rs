@@ -442,17 +442,19 @@ fn written(pattern: &Regex) -> &str {
     whole.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(BEHIND)).unwrap_or(whole)
 }
 
-/// Reads an ISO 8601 moment or day; without an offset it is UTC. A space may stand for the `T`, and the offset may have no
-/// colon, as databases write moments.
+/// Reads an ISO 8601 moment or day; without an offset it is UTC. A space may stand for the `T`, the offset may have no
+/// colon, and seconds may be left out, as databases and browsers write moments.
 pub fn parse_date(text: &str) -> Option<DateTime> {
+    const MOMENTS: [&str; 2] = ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z"];
+    const LOCAL: [&str; 2] = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M"];
     let spaced = text.as_bytes().get(10) == Some(&b' ');
     let joined = if spaced { text.replacen(' ', "T", 1) } else { text.to_owned() };
-    let moment = chrono::DateTime::parse_from_rfc3339(&joined)
-        .or_else(|_| chrono::DateTime::parse_from_str(&joined, "%Y-%m-%dT%H:%M:%S%.f%z"))
-        .map(|moment| moment.to_utc());
-    let local = || NaiveDateTime::parse_from_str(&joined, "%Y-%m-%dT%H:%M:%S%.f").map(|moment| moment.and_utc());
-    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0).map(|moment| moment.and_utc());
-    moment.or_else(|_| local()).ok().or_else(day).map(DateTime::from_chrono)
+    let exact = chrono::DateTime::parse_from_rfc3339(&joined).ok();
+    let moment = exact.or_else(|| MOMENTS.iter().find_map(|form| chrono::DateTime::parse_from_str(&joined, form).ok()));
+    let local = || LOCAL.iter().find_map(|form| NaiveDateTime::parse_from_str(&joined, form).ok());
+    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
+    let in_utc = |moment: NaiveDateTime| moment.and_utc();
+    moment.map(|moment| moment.to_utc()).or_else(|| local().or_else(day).map(in_utc)).map(DateTime::from_chrono)
 }
 
 /// Whether the stored object has no value for the field either, and `sent` is what it has there. A new object has no

@@ -12,6 +12,7 @@ mod webhooks;
 
 use clap::Args;
 
+use crate::app;
 use crate::clock::SystemClock;
 use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::{Finding, Verdict};
@@ -43,6 +44,7 @@ impl CheckCommand {
             return Ok(());
         }
         if self.deep || self.repair {
+            app::require_whole(&settings).await?;
             return match settings.store.location()? {
                 StoreUri::Embedded(directory) => embedded::run(&directory, &settings.store, self.repair).await,
                 StoreUri::MongoDb(_) if self.repair => {

@@ -8,10 +8,15 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bson::doc;
+use inventory_service::domain::document::raw;
+use inventory_service::store::collections::MIGRATIONS;
+use inventory_service::store::{Change, Unit};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 
+use super::open;
 use crate::support::app::{ADMIN_PASSWORD, fields, send};
 use crate::support::process::ServiceProcess;
 
@@ -145,6 +150,26 @@ fn what_a_killed_backup_left_gives_way_to_the_next_one() {
     succeeds(&run(directory.path(), &["backup", "one"]));
     assert!(!left.exists());
     succeeds(&run(directory.path(), &["restore", "one", "--force"]));
+}
+
+#[tokio::test]
+async fn a_copy_that_was_not_completed_is_backed_up_by_nobody() {
+    let directory = with_demo("200");
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    let kept = fs::read(directory.path().join("one")).expect("a backup");
+    // As a migration leaves it that was killed.
+    let store = open(&format!("embedded:{}", directory.path().join("data").display())).await;
+    let mark = raw(&doc! {"_id": "incomplete", "from": "the source"});
+    store.commit(Unit::of(Change::Insert { collection: MIGRATIONS, document: mark })).await.expect("a mark");
+    drop(store);
+    for arguments in [&["backup", "one", "--force"][..], &["backup", "-"], &["check", "--deep"]] {
+        let told = complaint(&run(directory.path(), arguments));
+        assert!(
+            told.contains("was being filled from the source by inventory-service migrate, which did not end"),
+            "{told}"
+        );
+    }
+    assert!(fs::read(directory.path().join("one")).expect("a backup") == kept);
 }
 
 #[test]
