@@ -22,6 +22,17 @@ pub struct Schema {
     pub unknown: Unknown,
 }
 
+/// A member that a body had and that was not stored.
+#[derive(Debug, Clone)]
+pub struct Dropped {
+    /// Its place, as a JSON pointer.
+    pub pointer: String,
+    /// Its name.
+    pub name: String,
+    /// The members that are known there.
+    pub members: &'static [Member],
+}
+
 /// What happens to members that a schema does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
@@ -160,27 +171,49 @@ impl Schema {
     /// that the body changes. Members that it has pass: at the top those of its top, deeper those that it has anywhere.
     pub fn unknown_members(&self, body: &Document, stored: Option<&Document>) -> Violations {
         let mut violations = Violations::new();
-        self.find_unknown(body, &StoredNames::of(stored), &mut String::new(), &mut violations);
+        self.find_unknown(body, &StoredNames::of(stored), &mut String::new(), &mut |schema, pointer, name, _| {
+            if violations.count() < MOST {
+                violations.extend(schema.stranger(name, pointer));
+            }
+        });
         violations
     }
 
+    /// The places of members that were dropped without a word: those of a body that is stored as `stored`. Nulls say nothing.
+    pub fn dropped(&self, body: &Document, stored: &Document) -> Vec<Dropped> {
+        let mut dropped = Vec::new();
+        self.find_unknown(
+            body,
+            &StoredNames::of(Some(stored)),
+            &mut String::new(),
+            &mut |schema, pointer, name, value| {
+                if schema.unknown == Unknown::Dropped && *value != Bson::Null {
+                    dropped.push(Dropped {
+                        pointer: pointer.to_owned(),
+                        name: name.to_owned(),
+                        members: schema.members,
+                    });
+                }
+            },
+        );
+        dropped
+    }
+
+    /// Calls `found` with each member that is not listed, and its schema. Those of `stored`, and read-only ones, pass.
     fn find_unknown(
         &self,
         body: &Document,
         stored: &StoredNames<'_>,
         pointer: &mut String,
-        violations: &mut Violations,
+        found: &mut impl FnMut(&Self, &str, &str, &Bson),
     ) {
         let length = pointer.len();
         for (name, value) in body {
             pointer::push(pointer, name);
             if let Some(member) = self.members.iter().find(|member| member.name == name) {
-                member.kind.find_unknown(value, stored, pointer, violations);
-            } else if !READ_ONLY.contains(&name.as_str())
-                && violations.count() < MOST
-                && !stored.contain(name, length == 0)
-            {
-                violations.extend(self.stranger(name, pointer));
+                member.kind.find_unknown(value, stored, pointer, found);
+            } else if !READ_ONLY.contains(&name.as_str()) && !stored.contain(name, length == 0) {
+                found(self, pointer, name, value);
             }
             pointer.truncate(length);
         }
@@ -299,17 +332,23 @@ pub fn without(others: Violations, read: Result<Document, Violations>) -> Result
 }
 
 impl Kind {
-    fn find_unknown(&self, value: &Bson, stored: &StoredNames<'_>, pointer: &mut String, violations: &mut Violations) {
+    fn find_unknown(
+        &self,
+        value: &Bson,
+        stored: &StoredNames<'_>,
+        pointer: &mut String,
+        found: &mut impl FnMut(&Schema, &str, &str, &Bson),
+    ) {
         match (self, value) {
             (Self::Map(schema) | Self::EmptyOr(schema) | Self::OpenMapOf(schema), Bson::Document(body)) => {
-                schema.find_unknown(body, stored, pointer, violations);
+                schema.find_unknown(body, stored, pointer, found);
             }
             (Self::List(Self::Map(schema)) | Self::Entries(schema), Bson::Array(items)) => {
                 let length = pointer.len();
                 for (index, item) in items.iter().enumerate() {
                     pointer::push(pointer, &index.to_string());
                     if let Bson::Document(body) = item {
-                        schema.find_unknown(body, stored, pointer, violations);
+                        schema.find_unknown(body, stored, pointer, found);
                     }
                     pointer.truncate(length);
                 }

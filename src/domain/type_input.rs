@@ -300,6 +300,39 @@ pub fn warnings(stored: &Document) -> Vec<String> {
         .collect()
 }
 
+/// What is meant by members that types do not have, in the words of other systems.
+const MEANT: [(&str, &str); 7] = [
+    ("mandatory", "required"),
+    ("pattern", "regex"),
+    ("help", "helperText"),
+    ("help_text", "helperText"),
+    ("choices", "options"),
+    ("values", "options"),
+    ("references", "ref_types"),
+];
+
+/// What to say of members of the body `sent` that are not in the type as it is stored.
+pub fn dropped(sent: &Document, stored: &Document) -> impl Iterator<Item = String> {
+    let in_layout = |name: &str| RENDER_META.members.iter().any(|member| member.name == name);
+    let told = TYPE.dropped(sent, stored).into_iter().map(move |dropped| {
+        let known = |name: &str| dropped.members.iter().any(|member| member.name == name);
+        let meant = MEANT.iter().find(|(other, ours)| *other == dropped.name && known(ours)).map(|(_, ours)| *ours);
+        let hint = match meant {
+            Some(meant) => format!("did you mean {meant}?"),
+            None if known("render_meta") && in_layout(&dropped.name) => {
+                format!("did you mean render_meta.{}?", dropped.name)
+            }
+            None => {
+                let names: Vec<&str> = dropped.members.iter().map(|member| member.name).collect();
+                format!("known are {}", names.join(", "))
+            }
+        };
+        let place: String = dropped.pointer[1..].escape_default().take(LONGEST_QUOTED).collect();
+        format!("{place}: it is unknown here and was dropped; {hint}")
+    });
+    told.take(MOST_WARNINGS)
+}
+
 /// The documents of a list, with their places.
 fn listed<'a>(document: Option<&'a Document>, list: &str) -> impl Iterator<Item = (usize, &'a Document)> {
     let items = document.and_then(|document| document.get_array(list).ok()).into_iter().flatten();

@@ -97,7 +97,7 @@ pub(super) async fn create_type(
     let work = service::create_type(&state.services, &caller.0, &body.0);
     let again = async |outcome| resource::encode(&outcome);
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    let warnings = warnings(&state.services, &caller.0, None, &created).await?;
+    let warnings = warnings(&state.services, &caller.0, (None, &created), &body.0).await?;
     Ok(warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, warnings))
 }
 

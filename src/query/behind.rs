@@ -107,7 +107,8 @@ impl Sort {
     pub fn behind(&self, key: &[Bson], unique: &str) -> Result<Filter, QueryError> {
         let mut branches = Vec::new();
         let mut equal: Vec<Document> = Vec::new();
-        for (part, value) in self.keys().iter().zip(key) {
+        let parts: Vec<(&SortKey, &Bson)> = self.keys().iter().zip(key).collect();
+        for (place, (part, value)) in parts.iter().copied().enumerate() {
             let (behind, here) = match part {
                 SortKey::Path { path, descending } if path.as_str() == unique => {
                     let operator = if *descending { "$lt" } else { "$gt" };
@@ -120,10 +121,24 @@ impl Sort {
                 }
                 SortKey::Entry { array, name, descending } => {
                     let entry = doc! { "$let": { "vars": { "entry": first_entry(array.as_str(), name) }, "in": "$$entry.value" } };
-                    let compared = |operator: &str| {
-                        doc! { "$expr": { operator: [{ "$ifNull": [entry.clone(), Bson::Null] }, { "$literal": value.clone() }] } }
+                    let compared = |of: &str, descending: bool, value: &Bson| {
+                        let operator = if descending { "$lt" } else { "$gt" };
+                        doc! { operator: [of, { "$literal": value.clone() }] }
                     };
-                    (compared(if *descending { "$lt" } else { "$gt" }), Some(compared("$eq")))
+                    let behind = compared("$$here", *descending, value);
+                    let equal = doc! { "$eq": ["$$here", { "$literal": value.clone() }] };
+                    let with = |condition: Document| {
+                        let vars = doc! { "here": { "$ifNull": [entry.clone(), Bson::Null] } };
+                        doc! { "$expr": { "$let": { "vars": vars, "in": condition } } }
+                    };
+                    match parts.get(place + 1) {
+                        // The entry is looked for once, which takes longer than all comparisons.
+                        Some((SortKey::Path { path, descending }, last)) if path.as_str() == unique => {
+                            let last = compared(&format!("${unique}"), *descending, last);
+                            (with(doc! { "$or": [behind, { "$and": [equal, last] }] }), None)
+                        }
+                        _ => (with(behind), Some(with(equal))),
+                    }
                 }
             };
             let mut branch = equal.clone();
@@ -275,7 +290,14 @@ mod tests {
             documents().iter().map(|document| RawDocumentBuf::try_from(document).expect("a document")).collect();
         let order = |path: &str| [false, true].map(|down| Sort::by(path, down).then("public_id", false));
         let orders = ["a", "p", "p.b", "q.p.b"].into_iter().flat_map(order);
-        let entries = [false, true].map(|down| Sort::by_entry("fields", "f", down).then("public_id", true));
+        let entry = |down| Sort::by_entry("fields", "f", down);
+        let entries = [false, true].into_iter().flat_map(|down| {
+            [
+                entry(down).then("public_id", true),
+                entry(down).then("public_id", false),
+                entry(down).then("b", true).then("public_id", false),
+            ]
+        });
         let both = Sort::by("b", true).then("a", false).then("public_id", false);
         for sort in orders.chain(entries).chain([both, Sort::by("public_id", true)]) {
             for position in &documents {

@@ -41,9 +41,10 @@ pub(super) async fn changed(
     services: &Services,
     caller: &Caller,
     (before, after): (RawDocumentBuf, RawDocumentBuf),
+    sent: &Document,
     sees_objects: bool,
 ) -> Result<Changed, ServiceError> {
-    let mut warnings = warnings(services, caller, Some(&before), &after).await?;
+    let mut warnings = warnings(services, caller, (Some(&before), &after), sent).await?;
     let types = (ObjectType::from_document(&before), ObjectType::from_document(&after));
     if let (Ok(before), Ok(now)) = types
         && sees_objects
@@ -112,14 +113,15 @@ fn quoted(name: &str) -> String {
 }
 
 /// What to say of a stored type: what its fields hold, whom its access list names, and whether it shuts the caller out.
+/// `sent` is the body or the patch that made it so; what of it is not stored is named.
 ///
 /// # Errors
 /// When the stored type cannot be read.
 pub async fn warnings(
     services: &Services,
     caller: &Caller,
-    before: Option<&RawDocument>,
-    after: &RawDocument,
+    (before, after): (Option<&RawDocument>, &RawDocument),
+    sent: &Document,
 ) -> Result<Vec<String>, ServiceError> {
     let before = before.map(resource::decode).transpose()?;
     let dead_ends = dead_ends(services, caller, after).await.unwrap_or_default();
@@ -128,7 +130,8 @@ pub async fn warnings(
         let acl = object_type.get_document("acl").map(Acl::from_document).unwrap_or_default();
         acl.allows(caller.group_id, Permission::Read)
     };
-    let mut warnings = type_input::warnings(&after);
+    let mut warnings: Vec<String> = type_input::dropped(sent, &after).collect();
+    warnings.extend(type_input::warnings(&after));
     if before.as_ref().is_none_or(may_read) && !may_read(&after) {
         let own = caller.group_id;
         warnings.push(format!(

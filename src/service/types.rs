@@ -84,7 +84,7 @@ pub async fn update_type(
     body: &Document,
 ) -> Result<Changed, ServiceError> {
     let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before).await;
-    changed(services, caller, id, if_match, decide).await
+    changed(services, caller, (id, if_match), body, decide).await
 }
 
 /// As [`update_type`], with the access list that the type has when it is replaced.
@@ -103,7 +103,7 @@ pub(super) async fn reverted_type(
         body.extend(resource::decode(before)?.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
         replace_type(services, caller, id, &body, before).await
     };
-    changed(services, caller, id, if_match, decide).await
+    changed(services, caller, (id, if_match), body, decide).await
 }
 
 /// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
@@ -124,22 +124,24 @@ pub async fn patch_type(
         }
         replace_type(services, caller, id, &body, before).await
     };
-    changed(services, caller, id, if_match, decide).await
+    // A patch that cannot be read is refused when it is merged.
+    let sent = resource::body_of_patch(patch).unwrap_or_default();
+    changed(services, caller, (id, if_match), &sent, decide).await
 }
 
 /// Changes a type, and tells of it. Objects that the caller may not see are not asked.
 async fn changed(
     services: &Services,
     caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
+    (id, if_match): (i64, &IfMatch),
+    sent: &Document,
     decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
 ) -> Result<Changed, ServiceError> {
     let change = resource::change::<Types>(services, id, if_match, decide).await?;
     // A change that is made must not fail for its warnings.
     let sees_objects =
         caller.rights.grants(VIEW_OBJECTS) && may_read_objects(services, caller, id).await.unwrap_or(false);
-    Box::pin(type_warnings::changed(services, caller, change, sees_objects)).await
+    Box::pin(type_warnings::changed(services, caller, change, sent, sees_objects)).await
 }
 
 async fn replace_type(

@@ -95,7 +95,7 @@ pub(in crate::http) async fn restore_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let restored = history::restore_type(&state.services, &caller.0, id.0).await?;
-    let warnings = warnings(&state.services, &caller.0, None, &restored).await?;
+    let warnings = warnings(&state.services, &caller.0, (None, &restored), &bson::Document::new()).await?;
     Ok(types::warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &restored)?, warnings))
 }
 

@@ -10,7 +10,7 @@ use inventory_service::store::{Change, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{ADMIN_PASSWORD, on_each_store, send};
+use crate::support::app::{ADMIN_PASSWORD, Answer, on_each_store, send};
 
 fn a_type(field: &Value) -> Value {
     json!({"name": "rack", "author_id": 1, "fields": [field]})
@@ -196,6 +196,32 @@ on_each_store! {
             "render_meta/sections/1/type: \"sektion\" is no known kind of section and is shown as section; known are section \
              and ref-section",
         ]);
+    }
+
+    async fn members_that_a_type_drops_are_told(app) {
+        let field = json!({"type": "text", "name": "host", "label": "Host", "unique": true, "mandatory": true, "note": null});
+        let mut body = json!({"name": "server", "author_id": 1, "fields": [field], "icon": "fa-server", "colour": "red"});
+        let told = |answer: &Answer| {
+            let told = answer.headers.get_all("inventory-warning").iter();
+            told.map(|told| told.to_str().expect("a text").to_owned()).collect::<Vec<_>>()
+        };
+        let created = app.post("/types/", &body).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let known = "known are type, required, name, label, description, regex, placeholder, value, helperText, default, options, \
+                     ref_types, summaries";
+        let of_field = [
+            format!("fields/0/unique: it is unknown here and was dropped; {known}"),
+            "fields/0/mandatory: it is unknown here and was dropped; did you mean required?".to_owned(),
+        ];
+        let icon = "icon: it is unknown here and was dropped; did you mean render_meta.icon?".to_owned();
+        let colour = told(&created).pop().expect("a warning");
+        assert!(colour.starts_with("colour: it is unknown here and was dropped; known are public_id, name, "), "{colour}");
+        assert_eq!(told(&created), [&of_field[..], &[icon, colour.clone()]].concat());
+        let path = format!("/types/{}", created.json()["result_id"]);
+        assert_eq!(told(&app.patch(&path, &json!({"colour": "blue", "shape": null})).await), [colour]);
+        // What is read is sent back without a word.
+        body = app.get(&path).await.json()["result"].clone();
+        assert_eq!(told(&app.put(&path, &body).await), [] as [&str; 0]);
     }
 
     async fn what_a_type_shows_in_vain_is_taken_with_a_warning(app) {
