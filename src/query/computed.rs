@@ -24,9 +24,9 @@ impl Computed {
         self.expression.comparisons()
     }
 
-    /// See [`Expression::is_bounded`].
-    pub(super) fn is_bounded(&self) -> bool {
-        self.expression.is_bounded()
+    /// See [`Expression::bounded_calls`].
+    pub(super) fn bounded_calls(&self) -> Option<usize> {
+        self.expression.bounded_calls()
     }
 
     /// The value for a document; nothing when it is missing.

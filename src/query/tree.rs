@@ -10,6 +10,7 @@ use super::arrange::{absorbed, has_expression, schemas_as_alternatives, sorted, 
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
+use super::error::MOST_CALLS;
 use super::number::Number;
 use super::path::Path;
 use super::raw::{Owned, Value, View, kind};
@@ -55,10 +56,14 @@ impl Node {
 
     /// Whether a MongoDB server may be asked: one document takes its expressions a bounded time.
     pub fn is_bounded(&self) -> bool {
+        self.bounded_calls().is_some_and(|calls| calls <= MOST_CALLS)
+    }
+
+    fn bounded_calls(&self) -> Option<usize> {
         match self {
-            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().all(Self::is_bounded),
-            Self::Expr(computed) => computed.is_bounded(),
-            _ => true,
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().map(Self::bounded_calls).sum(),
+            Self::Expr(computed) => computed.bounded_calls(),
+            _ => Some(0),
         }
     }
 

@@ -12,7 +12,9 @@
 //! - `$reduce` only makes numbers, truths and dates.
 //! - What is sought in a text is a short constant, and no regular expression is in an iteration.
 //! - `$range` is short and constant, and there is no `$regexFindAll` and no `$zip`.
+//! - Constants in an iteration are short, because each element takes them anew.
 //! - The value holds few copies of the document and of constants, and nests little deeper than the document.
+//! - All expressions of a filter or of a stage together have few operators, because each may go through a whole document.
 //!
 //! Expressions that are bounded in truth may count as unbounded here. Their answers are the same, but take longer.
 
@@ -21,7 +23,7 @@ use bson::{Bson, Document};
 use super::call::Operator;
 use super::operators;
 use super::{accumulate, arithmetic, boolean, convert, date, nearest_double, rounding, trigonometry};
-use crate::query::error::Made;
+use crate::query::error::{MOST_CALLS, Made};
 
 /// How many elements a constant may have that an iteration goes over.
 const SHORT: f64 = 1_000.0;
@@ -29,6 +31,16 @@ const SHORT: f64 = 1_000.0;
 const SHORT_TEXT: usize = 100;
 /// How many copies of the document one value may hold: they may be joined, and take memory then.
 const FEW_COPIES: f64 = 64.0;
+/// How many bytes of constants, and of documents and arrays around values, one value may hold.
+const MOST_WEIGHT: f64 = 1_000_000.0;
+/// The same for an operand in an iteration.
+const LIGHT: f64 = 1_000.0;
+/// How many bytes a server takes for a document or an array around values, and for each of the texts of a `$split`.
+const AROUND: f64 = 64.0;
+const PART: f64 = 32.0;
+/// How few bytes an element of a stored array has, and a text that `$split` gives.
+const GRAIN: f64 = 4.0;
+const FINE_GRAIN: f64 = 1.0;
 /// How deep iterations may be in one another.
 const MOST_ITERATIONS: usize = 3;
 /// The level of a value that comes with no document.
@@ -108,36 +120,45 @@ const SEARCHES: [(&str, &[&str]); 10] = [
 ///
 /// The expression is one that parses.
 pub(super) fn made(expression: &Bson) -> Option<Made> {
-    Walk::at(0).value(expression).map(|held| held.made)
+    Walk::at(0).made(expression)
 }
 
 /// The same for an expression that is evaluated for each document in a document, where its paths begin.
 pub(super) fn made_on_current(expression: &Bson) -> Option<Made> {
-    Walk::at(1).value(expression).map(|held| held.made)
+    Walk::at(1).made(expression)
 }
 
 /// What is known of a value.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     made: Made,
-    /// Whether it is a number, a truth, a date, or a constant of such a kind.
+    /// Whether it is a number, a truth, a date, or a constant of such a kind or a text.
     is_scalar: bool,
     /// How many iterations are around where it comes from.
     level: usize,
+    /// How many bytes it has beside those of the document.
+    weight: f64,
+    /// How few bytes of the document an element of it stands for, if it is an array.
+    grain: f64,
 }
 
 impl Held {
     fn scalar() -> Self {
-        Self { made: Made::default(), is_scalar: true, level: CONSTANT }
+        Self { made: Made::default(), is_scalar: true, level: CONSTANT, weight: 0.0, grain: GRAIN }
     }
 
     fn constant(value: &Bson) -> Self {
-        if matches!(value, Bson::Array(_) | Bson::Document(_)) { Self::all_of(&[]) } else { Self::scalar() }
+        let weight = weight_of(value);
+        if matches!(value, Bson::Array(_) | Bson::Document(_)) {
+            Self { weight, ..Self::all_of(&[]) }
+        } else {
+            Self { weight, ..Self::scalar() }
+        }
     }
 
     /// So many copies of a document.
     fn copies(copies: f64, level: usize) -> Self {
-        Self { made: Made { copies, depth: 0 }, is_scalar: false, level }
+        Self { made: Made { copies, ..Made::default() }, is_scalar: false, level, ..Self::scalar() }
     }
 
     /// One that has all of these in it.
@@ -145,11 +166,32 @@ impl Held {
         let copies = parts.iter().map(|part| part.made.copies).sum::<f64>().max(1.0);
         let depth = parts.iter().map(|part| part.made.depth).max().unwrap_or_default() + 1;
         let level = parts.iter().filter(|part| !part.is_scalar).map(|part| part.level).min();
-        Self { made: Made { copies, depth }, is_scalar: false, level: level.unwrap_or(CONSTANT) }
+        Self {
+            made: Made { copies, depth, ..Made::default() },
+            is_scalar: false,
+            level: level.unwrap_or(CONSTANT),
+            weight: parts.iter().map(|part| part.weight).sum(),
+            grain: parts.iter().map(|part| part.grain).fold(GRAIN, f64::min),
+        }
+    }
+
+    /// With so many bytes more for each element.
+    fn with_elements_of(mut self, bytes: f64, grain: f64) -> Self {
+        self.made.copies += bytes / grain;
+        self.grain = grain;
+        self
+    }
+
+    /// With bytes around its parts, that are called so.
+    fn around<'a>(mut self, names: impl IntoIterator<Item = &'a String>) -> Self {
+        self.weight += AROUND + names.into_iter().map(|name| length(name)).sum::<f64>();
+        self
     }
 }
 
 struct Walk {
+    /// How many operators were met.
+    calls: usize,
     variables: Vec<(String, Held)>,
     /// How many iterations are around the place.
     level: usize,
@@ -159,7 +201,12 @@ struct Walk {
 
 impl Walk {
     fn at(level: usize) -> Self {
-        Self { variables: Vec::new(), level, start: level }
+        Self { calls: 0, variables: Vec::new(), level, start: level }
+    }
+
+    fn made(mut self, expression: &Bson) -> Option<Made> {
+        let made = self.value(expression)?.made;
+        (self.calls <= MOST_CALLS).then_some(Made { calls: self.calls, ..made })
     }
 
     fn value(&mut self, value: &Bson) -> Option<Held> {
@@ -167,13 +214,13 @@ impl Walk {
             Bson::String(text) if text.starts_with('$') => self.path(&text[1..])?,
             Bson::Document(document) => match document.iter().next() {
                 Some((name, operand)) if name.starts_with('$') => self.call(name, operand)?,
-                _ => Held::all_of(&self.values(document.values())?),
+                _ => Held::all_of(&self.values(document.values())?).around(document.keys()),
             },
-            Bson::Array(elements) => Held::all_of(&self.values(elements)?),
+            Bson::Array(elements) => Held::all_of(&self.values(elements)?).around([]),
             literal => Held::constant(literal),
         };
         // Whatever becomes of it: it is made.
-        held.made.is_within(FEW_COPIES).then_some(held)
+        (held.made.is_within(FEW_COPIES) && held.weight <= MOST_WEIGHT).then_some(held)
     }
 
     fn values<'b>(&mut self, values: impl IntoIterator<Item = &'b Bson>) -> Option<Vec<Held>> {
@@ -203,10 +250,11 @@ impl Walk {
     }
 
     fn is_outside(&self, held: &Held) -> bool {
-        !held.is_scalar && held.level < self.level
+        !held.is_scalar && held.level < self.level || self.level > 0 && held.weight > LIGHT
     }
 
     fn call(&mut self, name: &str, operand: &Bson) -> Option<Held> {
+        self.calls += 1;
         match (name, operand) {
             ("$literal" | "$const", literal) => return Some(Held::constant(literal)),
             ("$let", Bson::Document(operand)) => return self.bind(operand),
@@ -245,6 +293,13 @@ impl Walk {
                 Self::one_of(&values)
             }
             "$ifNull" | "$min" | "$max" => Self::one_of(&operands),
+            "$split" => Held::all_of(&operands).with_elements_of(PART, FINE_GRAIN),
+            "$objectToArray" => Held::all_of(&operands).with_elements_of(AROUND, GRAIN),
+            "$replaceAll" => {
+                let mut held = Held::all_of(&operands);
+                held.made.copies *= growth(operand);
+                held
+            }
             _ => Held::all_of(&operands),
         };
         Some(held)
@@ -252,7 +307,8 @@ impl Walk {
 
     /// A value that is one of these.
     fn one_of(values: &[Held]) -> Held {
-        if values.iter().all(|held| held.is_scalar) { Held::scalar() } else { Held::all_of(values) }
+        let all = Held::all_of(values);
+        if values.iter().all(|held| held.is_scalar) { Held { weight: all.weight, ..Held::scalar() } } else { all }
     }
 
     /// The operands of a call, with their names or positions.
@@ -312,8 +368,9 @@ impl Walk {
         held
     }
 
+    /// All elements together weigh what the array does.
     fn element(&self, input: Held) -> Held {
-        Held { is_scalar: false, level: self.level + 1, ..input }
+        Held { is_scalar: false, level: self.level + 1, weight: 0.0, ..input }
     }
 
     fn iterate(&mut self, name: &str, operand: &Document) -> Option<Held> {
@@ -328,7 +385,8 @@ impl Walk {
             return Some(Held { level: self.level, ..input });
         }
         let is_of_element = made.is_scalar || made.level > self.level;
-        is_of_element.then(|| Held { level: self.level, ..Held::all_of(&[made]) })
+        let all = Held { weight: 0.0, level: self.level, ..Held::all_of(&[made]) };
+        is_of_element.then(|| all.with_elements_of(made.weight, input.grain))
     }
 
     fn reduce(&mut self, operand: &Document) -> Option<Held> {
@@ -344,14 +402,48 @@ fn is_of(families: &[&[Operator]], name: &str) -> bool {
     families.iter().copied().flatten().any(|operator| operator.name == name)
 }
 
-/// Whether an operand is left out, or a short constant text.
-fn is_short_text(operands: &Bson, name: &str) -> bool {
-    let operand = match operands {
+/// How many bytes a constant has, about.
+fn weight_of(constant: &Bson) -> f64 {
+    const PLAIN: f64 = 8.0;
+    match constant {
+        Bson::String(text) => length(text),
+        Bson::Array(elements) => elements.iter().map(weight_of).sum(),
+        Bson::Document(members) => members.iter().map(|(name, value)| length(name) + weight_of(value)).sum(),
+        Bson::Binary(binary) => size(binary.bytes.len()),
+        _ => PLAIN,
+    }
+}
+
+fn length(text: &str) -> f64 {
+    size(text.len())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a length within a request")]
+fn size(bytes: usize) -> f64 {
+    bytes as f64
+}
+
+/// How many times as long a text may become by this `$replaceAll`, which may find nothing between all letters.
+fn growth(operand: &Bson) -> f64 {
+    let length_of = |name: &str| match operand_of(operand, name) {
+        Some(Bson::String(text)) => length(text),
+        _ => 0.0,
+    };
+    1.0 + length_of("replacement") / length_of("find").max(1.0)
+}
+
+/// An operand by its position or name.
+fn operand_of<'b>(operands: &'b Bson, name: &str) -> Option<&'b Bson> {
+    match operands {
         Bson::Array(elements) => name.parse::<usize>().ok().and_then(|index| elements.get(index)),
         Bson::Document(members) => members.get(name),
         _ => None,
-    };
-    match operand {
+    }
+}
+
+/// Whether an operand is left out, or a short constant text.
+fn is_short_text(operands: &Bson, name: &str) -> bool {
+    match operand_of(operands, name) {
         None => true,
         Some(Bson::String(text)) => text.len() <= SHORT_TEXT && !text.starts_with('$'),
         Some(Bson::RegularExpression(regex)) => regex.pattern.as_str().len() <= SHORT_TEXT,

@@ -57,7 +57,8 @@ pub(in crate::query) use extremes::Extremes;
 #[derive(Debug, Clone)]
 pub struct Expression {
     node: ExprNode,
-    is_bounded: bool,
+    /// How many operators it has, if it is bounded.
+    calls: Option<usize>,
 }
 
 impl Expression {
@@ -80,12 +81,12 @@ impl Expression {
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         location.note_made(made);
-        Ok(Self { node, is_bounded: made.is_some() })
+        Ok(Self { node, calls: made.map(|made| made.calls) })
     }
 
-    /// Whether a MongoDB server may be asked to run it: one document takes it a bounded time.
-    pub(in crate::query) fn is_bounded(&self) -> bool {
-        self.is_bounded
+    /// How many operators it has, if one document takes it a bounded time: only then a MongoDB server may be asked to run it.
+    pub(in crate::query) fn bounded_calls(&self) -> Option<usize> {
+        self.calls
     }
 
     /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document, and so do the

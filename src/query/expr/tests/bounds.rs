@@ -7,7 +7,7 @@ use crate::query::{Limits, Pipeline};
 
 fn is_bounded(expression: &Bson) -> bool {
     let parsed = Expression::parse_alone(expression, DateTime::from_millis(NOW));
-    parsed.unwrap_or_else(|error| panic!("{expression}: {error}")).is_bounded()
+    parsed.unwrap_or_else(|error| panic!("{expression}: {error}")).bounded_calls().is_some()
 }
 
 #[track_caller]
@@ -98,6 +98,73 @@ fn what_goes_over_something_for_each_of_many_is_not_bounded() {
         ],
         false,
     );
+}
+
+#[test]
+fn long_constants_that_many_elements_take_are_not_bounded() {
+    let long = |length: usize| Bson::from("x".repeat(length));
+    let texts = bson!({ "$split": ["$text", ","] });
+    let with = |constant: Bson| bson!({ "$concat": ["$$this", constant] });
+    let many_members: Bson =
+        (0..500).map(|index| (format!("a{index}"), Bson::from(1))).collect::<bson::Document>().into();
+    let joined = |value: &str, times: usize| bson!({ "$concat": vec![value; times] });
+    let carried = bson!({ "$let": { "vars": { "c": long(10_000) }, "in": { "$let": {
+        "vars": { "y": joined("$$c", 80) }, "in": map("$a", with("$$y".into())),
+    } } } });
+    assert_all(
+        &[
+            map(texts.clone(), with(long(60_000))),
+            map("$a", with(long(2_000))),
+            bson!({ "$filter": { "input": "$a", "cond": { "$indexOfCP": [with(long(60_000)), "z"] } } }),
+            bson!({ "$filter": { "input": "$a", "cond": { "$strLenCP": long(60_000) } } }),
+            map("$a", bson!({ "$cond": ["$$this", long(60_000), "b"] })),
+            map("$a", long(60_000)),
+            map("$a", many_members.clone()),
+            map("$a", bson!({ "$mergeObjects": ["$$this", many_members] })),
+            map(texts.clone(), vec!["$$this"; 40]),
+            map(texts.clone(), bson!([[["$$this"]]])),
+            carried,
+            bson!({ "$let": { "vars": { "c": long(10_000) }, "in": joined("$$c", 300) } }),
+            bson!({ "$replaceAll": { "input": "$text", "find": "a", "replacement": long(100) } }),
+            (0..4).fold(
+                bson!("$text"),
+                |inner, _| bson!({ "$replaceAll": { "input": inner, "find": "a", "replacement": "bbbb" } }),
+            ),
+            bson!({ "$and": vec![bson!({ "$toUpper": "$text" }); 1_001] }),
+        ],
+        false,
+    );
+    assert_all(
+        &[
+            map(texts.clone(), bson!({ "$trim": { "input": "$$this" } })),
+            map("$a", bson!({ "name": "$$this.name", "label": { "$concat": ["$$this.label", ": ", "$$this.unit"] } })),
+            bson!({ "$filter": { "input": "$a", "cond": { "$eq": ["$$this", long(60_000)] } } }),
+            bson!({ "$filter": { "input": "$a", "cond": { "$in": ["$$this.name", vec!["hostname"; 50]] } } }),
+            bson!({ "$size": texts }),
+            bson!({ "$in": ["$a", (0..20_000).collect::<Vec<i32>>()] }),
+            bson!({ "$concat": ["$a", long(10_000)] }),
+            bson!({ "$replaceAll": { "input": "$text", "find": ".example.org", "replacement": ".example.com" } }),
+            bson!({ "$and": vec![bson!({ "$toUpper": "$text" }); 900] }),
+        ],
+        true,
+    );
+}
+
+#[test]
+fn the_expressions_of_a_question_are_bounded_together() {
+    let parts = |many: usize| vec![bson!({ "$expr": { "$gt": [{ "$strLenCP": "$text" }, 5] } }); many];
+    let filter =
+        |many| crate::query::Filter::parse(&bson::doc! { "$nor": parts(many) }, &Limits::NONE).expect("a filter");
+    assert!(filter(499).tree().is_bounded() && !filter(501).tree().is_bounded());
+    let members = |many: i32| (0..many).map(|index| (format!("a{index}"), bson!({ "$toUpper": "$text" })));
+    let stage = |many| vec![bson!({ "$set": members(many).collect::<bson::Document>() })];
+    let is_bounded = |stages: &[Bson]| {
+        Pipeline::parse(stages, &Limits::NONE, DateTime::from_millis(NOW))
+            .expect("a pipeline")
+            .bounded_front()
+            .is_none()
+    };
+    assert!(is_bounded(&stage(60)) && !is_bounded(&stage(1_001)));
 }
 
 #[test]
