@@ -446,7 +446,12 @@ impl Settings {
         positive("query.max_regex_chars", self.query.max_regex_chars as u64)?;
         positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
         positive("server.request_timeout_s", self.server.request_timeout_s)?;
-        positive("store.max_connections", u64::from(self.store.max_connections))?;
+        if self.store.max_connections < 2 {
+            return Err(invalid(
+                "store.max_connections",
+                "must be at least 2, because the stream of changes holds one",
+            ));
+        }
         positive("store.connect_timeout_ms", self.store.connect_timeout_ms)?;
         positive("store.write_timeout_ms", self.store.write_timeout_ms)?;
         most::validate(self)?;

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::app;
 use crate::moving::control::ask_for_backup;
-use crate::moving::place::{above, draft_of};
+use crate::moving::place::{self, above, draft_of};
 use crate::settings::{Settings, StoreUri};
 use crate::store::embedded::{Options, maintenance};
 
@@ -72,8 +72,9 @@ impl BackupCommand {
             return Err(format!("{} {message}", self.file.display()).into());
         }
         let draft = draft_of(&self.file).ok_or_else(|| format!("{} is no name of a file", self.file.display()))?;
-        let written = write_draft(directory, options, &draft).and_then(|bytes| {
-            std::fs::rename(&draft, &self.file)?;
+        let mut made = begin_draft(&draft)?;
+        let written = write_draft(directory, options, &mut made).and_then(|bytes| {
+            std::fs::rename(&draft, &self.file).map_err(|error| unwritable(&self.file, &error))?;
             File::open(above(&self.file))?.sync_all()?;
             Ok(bytes)
         });
@@ -85,20 +86,24 @@ impl BackupCommand {
     }
 }
 
+/// Removes the leftover of a killed backup, because an existing file would keep its owner and mode.
+fn begin_draft(draft: &Path) -> io::Result<Draft<'_>> {
+    let make = |draft: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    let made = place::begin(draft, make, |draft| std::fs::remove_file(draft));
+    let file = made.map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => error,
+        _ => unwritable(draft, &error),
+    });
+    Ok(Draft { file: file?, path: draft })
+}
+
 fn write_draft(
     directory: &Path,
     options: &Options,
-    draft: &Path,
+    written: &mut Draft<'_>,
 ) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
-    // Removes the leftover of a killed backup, because an existing file would keep its owner and mode.
-    match std::fs::remove_file(draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(draft, &error).into()),
-        _ => {}
-    }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
-    let mut written = Draft { file: file.map_err(|error| unwritable(draft, &error))?, path: draft };
-    let bytes = copy(directory, options, &mut written)?;
-    written.file.sync_all().map_err(|error| unwritable(draft, &error))?;
+    let bytes = copy(directory, options, written)?;
+    written.file.sync_all().map_err(|error| unwritable(written.path, &error))?;
     Ok(bytes)
 }
 

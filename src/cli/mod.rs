@@ -9,6 +9,7 @@ mod history;
 mod import;
 mod input;
 mod migrate;
+mod open_files;
 mod openapi;
 pub mod output;
 mod programs;

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::app::{self, Application, StartError};
 use crate::settings::Settings;
 
-use super::Outcome;
+use super::{Outcome, open_files};
 
 /// The options of `serve`.
 #[derive(Debug, Default, Args)]
@@ -20,6 +20,10 @@ pub struct ServeCommand {
 }
 
 pub(super) async fn run(settings: Settings) -> Outcome {
+    open_files::raise();
+    if let Some(concern) = open_files::concern(&settings) {
+        log::warn!("{}: {}", concern.subject, concern.text);
+    }
     log::info!("settings: {}", settings.files);
     log::info!("store: {}", app::full_name(&settings.store));
     let application = Application::build(settings).await?;

@@ -1,6 +1,6 @@
 //! `filter` as a pipeline, on lists of objects: docs/filters.md, Pipelines.
 
-use bson::{Bson, DateTime};
+use bson::{Bson, DateTime, doc};
 
 use super::error::ApiError;
 use crate::json;
@@ -56,13 +56,26 @@ pub(super) fn read(
     // The list has an order of its own, behind which the last one would not show.
     let sent = stages.len();
     while stages.pop_if(|stage| name_of(stage) == "$sort").is_some() {}
-    if stages.len() < sent {
+    let is_ordered = order_what_is_cut(&mut stages);
+    if stages.len() < sent || is_ordered {
         pipeline = parse(&stages)?;
     }
     Ok(match pipeline.as_filter() {
         Some(filter) => Selected { filter, stages: None, sorts },
         None => Selected { filter: Filter::all(), stages: Some(Stages { pipeline, selects }), sorts },
     })
+}
+
+/// Puts the order of lists in front of a `$skip` or `$limit` that no `$sort` is in front of: which documents it leaves is the same
+/// on both stores then, and with each page. Says whether it did.
+fn order_what_is_cut(stages: &mut Vec<Bson>) -> bool {
+    let first = stages.iter().map(name_of).find(|name| ["$sort", "$skip", "$limit"].contains(name));
+    let is_needed = first.is_some_and(|name| name != "$sort");
+    if is_needed {
+        let behind = stages.iter().take_while(|stage| name_of(stage) == "$match").count();
+        stages.insert(behind, doc! { "$sort": { "public_id": 1 } }.into());
+    }
+    is_needed
 }
 
 /// Whether a stage orders the documents in another way than lists are ordered by themselves.

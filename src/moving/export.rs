@@ -20,7 +20,7 @@ use crate::service::history::kept;
 use crate::store::{Copying, Documents, Dump, StoreError};
 
 use super::package::{FORMAT, FileEntry, HistorySince, MANIFEST, Manifest, PackagePart};
-use super::place::{above, draft_of};
+use super::place::{self, above, draft_of};
 use super::{MovingError, ids, tables};
 
 pub use super::tables::{DIRECTORY, Tables};
@@ -105,6 +105,20 @@ fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
 struct PackageDraft {
     path: PathBuf,
     is_finished: bool,
+    /// Nobody else writes it meanwhile.
+    _held: File,
+}
+
+/// Why a draft could not be begun.
+enum Begun {
+    Io(io::Error),
+    Moving(MovingError),
+}
+
+impl From<io::Error> for Begun {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl PackageDraft {
@@ -113,13 +127,17 @@ impl PackageDraft {
             let reason = "it has no name; name a new directory".to_owned();
             return Err(MovingError::NoPackage { path: place.to_owned(), reason });
         };
-        // What an export that was killed left.
-        if path.exists() {
-            refuse_strangers(&path)?;
-            fs::remove_dir_all(&path).map_err(MovingError::at(&path))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(above(&path)).map_err(MovingError::at(&path))?;
+        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path).and_then(|()| File::open(path));
+        let held = place::begin(&path, make, |path| {
+            refuse_strangers(path).map_err(Begun::Moving)?;
+            fs::remove_dir_all(path).map_err(Begun::Io)
+        });
+        match held {
+            Ok(held) => Ok(Self { path, is_finished: false, _held: held }),
+            Err(Begun::Io(error)) => Err(MovingError::at(&path)(error)),
+            Err(Begun::Moving(error)) => Err(error),
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(MovingError::at(&path))?;
-        Ok(Self { path, is_finished: false })
     }
 
     /// Writes the manifest and takes the place.

@@ -1,9 +1,10 @@
 //! `inventory-service check`, as a process of its own.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use bson::{Bson, DateTime, Document, doc};
 use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
@@ -43,6 +44,40 @@ fn a_running_service_is_ready_and_one_that_ended_is_not() {
     service.terminate();
     let complaint = complaint(&check(directory.path(), &["--ready"], &variables));
     assert!(complaint.contains(&format!("nothing answers on 127.0.0.1:{port}")), "{complaint}");
+}
+
+#[test]
+fn too_few_open_files_for_the_connections_are_a_note() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let look = |limit: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n \"$1\"; exec \"$0\" check", env!("CARGO_BIN_EXE_inventory-service"), limit]);
+        let said = command.current_dir(directory.path()).output().expect("a shell");
+        String::from_utf8_lossy(&said.stdout).lines().find(|line| line.contains("max_connections")).map(str::to_owned)
+    };
+    let told = look("1024").expect("a note");
+    assert!(told.contains("10000 connections, but the system lets the process open 1024 files"), "{told}");
+}
+
+#[test]
+fn the_service_takes_as_many_open_files_as_the_system_allows() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let script = directory.path().join("start");
+    let text = format!("#!/bin/sh\nulimit -Sn 256\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_inventory-service"));
+    fs::write(&script, text).expect("a script");
+    let hard = Command::new("sh").args(["-c", "ulimit -Hn"]).output().expect("a shell");
+    let hard = String::from_utf8_lossy(&hard.stdout).trim().to_owned();
+    let mut service = Command::new("sh");
+    service.arg(&script).args(["--set", "server.port=0"]).current_dir(directory.path());
+    service.env("INVENTORY__AUTH__ARGON2__MEMORY_KIB", "8").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut service = service.spawn().expect("a shell");
+    let lines = BufReader::new(service.stderr.take().expect("it is piped")).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("listening on ")));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", service.id())).expect("a process");
+    service.kill().expect("it runs");
+    service.wait().expect("it ends");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    assert_eq!(line.split_whitespace().nth(3), Some(hard.as_str()), "{line}");
 }
 
 #[test]

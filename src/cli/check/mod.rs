@@ -17,8 +17,8 @@ use crate::clock::SystemClock;
 use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::{Finding, Verdict};
 
-use super::Outcome;
 use super::output::say;
+use super::{Outcome, open_files};
 
 /// What is to be checked; without a flag: the settings and the store.
 #[derive(Debug, Args)]
@@ -57,6 +57,7 @@ impl CheckCommand {
         let mut findings = vec![Finding::good("settings", known)];
         findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings, &SystemClock).await?);
+        findings.extend(open_files::concern(&settings));
         findings.extend(issuer::look(&settings).await?);
         findings.extend(webhooks::look(&settings));
         findings.extend(store::look(&settings, &SystemClock).await?);

@@ -32,7 +32,7 @@ const SHORT_TEXT: usize = 100;
 /// How many copies of the document one value may hold: they may be joined, and take memory then.
 const FEW_COPIES: f64 = 64.0;
 /// How many bytes of constants, and of documents and arrays around values, one value may hold.
-const MOST_WEIGHT: f64 = 1_000_000.0;
+const MOST_WEIGHT: f64 = 250_000.0;
 /// The same for an operand in an iteration.
 const LIGHT: f64 = 1_000.0;
 /// How many bytes a server takes for a document or an array around values, and for each of the texts of a `$split`.
@@ -404,7 +404,7 @@ fn is_of(families: &[&[Operator]], name: &str) -> bool {
 
 /// How many bytes a constant has, about.
 fn weight_of(constant: &Bson) -> f64 {
-    const PLAIN: f64 = 8.0;
+    const PLAIN: f64 = 4.0;
     match constant {
         Bson::String(text) => length(text),
         Bson::Array(elements) => elements.iter().map(weight_of).sum(),

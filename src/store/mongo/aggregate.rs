@@ -13,7 +13,7 @@ use mongodb::options::ReadConcern;
 use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
 use super::find::{CHUNK, whole_milliseconds};
-use super::guarded::may_stand_beside;
+use super::guarded::halves;
 use crate::query::Filter;
 use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{AggregateQuery, Documents, Reach, StoreError};
@@ -80,11 +80,20 @@ fn guarded(stages: &[Document], guard: &Filter, reach: &Reach) -> Result<Vec<Doc
 /// The guard, what may stand beside it and use an index, the `$limit`, and the rest.
 fn behind(guard: &Filter, stages: Vec<Document>) -> Vec<Document> {
     let mut rest = stages.into_iter().peekable();
-    let mut conditions = vec![guard.document().clone()];
-    while let Some(condition) = rest.next_if(|stage| stage.get_document("$match").is_ok_and(may_stand_beside)) {
-        conditions.extend(condition.get_document("$match").ok().cloned());
+    let (mut conditions, mut costly) = (vec![guard.document().clone()], Vec::new());
+    while costly.is_empty() {
+        let Some(filter) = rest.peek().and_then(|stage| stage.get_document("$match").ok()) else { break };
+        let (beside, behind) = halves(filter);
+        conditions.extend(beside);
+        costly = behind;
+        rest.next();
     }
     let mut guarded = vec![doc! { "$match": { "$and": conditions } }];
+    if !costly.is_empty() {
+        guarded.extend([doc! { "$limit": i64::MAX }, doc! { "$match": { "$and": costly } }]);
+        guarded.extend(rest);
+        return guarded;
+    }
     let by_index = |stage: &Document| ["$sort", "$skip", "$limit"].iter().any(|name| stage.contains_key(name));
     while let Some(stage) = rest.next_if(by_index) {
         guarded.push(stage);
@@ -170,6 +179,16 @@ mod tests {
         let expected =
             vec![doc! { "$match": { "$and": [guard, { "a": 1 }] } }, doc! { "$limit": i64::MAX }, stages[1].clone()];
         assert_eq!(guarded(&stages, &hidden(), &Reach::default()).expect("nothing is out of reach"), expected);
+        let divides = doc! { "$expr": { "$divide": [1, "$b"] } };
+        let both = [doc! { "$match": { "a": 1, "$and": [divides.clone()] } }, doc! { "$limit": 3 }];
+        let guard = doc! { "type_id": { "$nin": [7_i64] } };
+        let expected = vec![
+            doc! { "$match": { "$and": [guard, { "a": 1 }] } },
+            doc! { "$limit": i64::MAX },
+            doc! { "$match": { "$and": [divides] } },
+            both[1].clone(),
+        ];
+        assert_eq!(guarded(&both, &hidden(), &Reach::default()).expect("nothing is out of reach"), expected);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 use bson::{Bson, Document, doc};
 
 use crate::query::{Filter, Guarded, Limits, Node};
+use crate::store::collections;
 
 /// A filter in two parts.
 #[derive(Debug, PartialEq)]
@@ -46,27 +47,40 @@ pub(super) fn plain_part(filter: &Filter) -> Option<Filter> {
 
 /// What of a filter cannot fail and takes next to no time, with its guard. It finds all that the filter finds, and more.
 ///
-/// Nothing is in it that is evaluated after something costly: what fails on a document is to fail with it as without it.
+/// Of what is evaluated after something costly, only conditions by which an index finds are in it: the server examines no other
+/// documents, so nothing fails on them. What fails on a document is to fail with the others as without them.
 pub(super) fn cheap_part(filter: &Filter) -> Filter {
     let (guard, question) = match filter.guarded() {
         Some(Guarded { guard, question }) => (guard.clone(), question),
         None => (Filter::all(), filter),
     };
     let (mut beside, behind) = sorted_out(question);
-    beside.retain(|cheap| behind.iter().all(|costly| comes_before(cheap, costly)));
+    beside.retain(|cheap| finds_by_index(cheap) || behind.iter().all(|costly| comes_before(cheap, costly)));
     guard.and(all_of(beside))
 }
 
 /// The conditions of a question that may stand beside a guard, and the others.
 fn sorted_out(question: &Filter) -> (Vec<Document>, Vec<Document>) {
+    halves(question.document())
+}
+
+/// The conditions of a filter that may stand beside a guard, and the others.
+pub(super) fn halves(filter: &Document) -> (Vec<Document>, Vec<Document>) {
     let (mut beside, mut behind) = (Vec::new(), Vec::new());
-    sort_out(question.document(), &mut beside, &mut behind);
+    sort_out(filter, &mut beside, &mut behind);
     (beside, behind)
 }
 
 fn all_of(conditions: Vec<Document>) -> Filter {
     let conditions = conditions.iter().filter_map(|condition| Filter::parse(condition, &Limits::NONE).ok());
     conditions.fold(Filter::all(), Filter::and)
+}
+
+/// Whether a condition is about a path by which a declared index is ordered first.
+fn finds_by_index(condition: &Document) -> bool {
+    let first_paths = collections::ALL.iter().flat_map(|spec| spec.indexes).filter_map(|index| index.keys.first());
+    let mut paths = first_paths.map(|key| key.path.split('.').next().unwrap_or(key.path));
+    condition.keys().next().is_some_and(|name| name == "_id" || paths.any(|path| path == name))
 }
 
 /// Whether a cheap condition is evaluated before a costly one where both must hold.
@@ -98,7 +112,7 @@ fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Docu
 }
 
 /// A condition that cannot be parsed alone goes into the second stage: the server decides about it.
-pub(super) fn may_stand_beside(condition: &Document) -> bool {
+fn may_stand_beside(condition: &Document) -> bool {
     Filter::parse(condition, &Limits::NONE).is_ok_and(|condition| !condition.tree().is_costly())
 }
 
@@ -149,8 +163,9 @@ mod tests {
         let divides = doc! { "$expr": { "$divide": [1, "$a"] } };
         let behind = doc! { "$and": [divides.clone(), { "b": 1 }, { "c": { "$gt": 2 } }] };
         assert_eq!(cheap(behind).document(), &doc! { "$and": [{ "b": 1 }, { "c": { "$gt": 2 } }] });
-        let first = doc! { "$and": [{ "$or": [divides, { "a": 1 }] }, { "b": { "$in": [] } }] };
-        assert_eq!(cheap(first).document(), &Document::new());
+        let either = doc! { "$or": [divides, { "a": 1 }] };
+        let first = doc! { "$and": [either.clone(), { "b": { "$in": [] } }, { "public_id": 7 }] };
+        assert_eq!(cheap(first).document(), &doc! { "public_id": 7 });
     }
 
     #[test]

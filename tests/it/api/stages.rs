@@ -76,6 +76,17 @@ on_each_store! {
         assert_eq!((ids(&beyond), &beyond.json()["total"]), (vec![], &json!(2)));
     }
 
+    async fn what_a_limit_cuts_without_an_order_is_in_the_order_of_the_list(app) {
+        let (rack, _) = racks(app).await;
+        let body = |id: i64| json!({"type_id": rack, "author_id": 1, "public_id": id, "fields": []});
+        for id in [90, 70, 80] {
+            assert_eq!(app.post("/objects/", &body(id)).await.status, 200);
+        }
+        let last = json!([{"$match": {"public_id": {"$gt": 60}}}, {"$set": {"x": 1}}, {"$limit": 2}]);
+        assert_eq!(ids(&listed(app, &last, &[]).await), [70, 80]);
+        assert_eq!(ids(&listed(app, &json!([{"$match": {"public_id": {"$gt": 60}}}, {"$skip": 1}]), &[]).await), [80, 90]);
+    }
+
     async fn computed_members_show_and_can_be_sorted_by(app) {
         let (rack, _) = racks(app).await;
         let stages = json!([

@@ -152,6 +152,31 @@ fn what_a_killed_backup_left_gives_way_to_the_next_one() {
     succeeds(&run(directory.path(), &["restore", "one", "--force"]));
 }
 
+#[test]
+fn a_backup_that_another_one_is_writing_is_left_to_it() {
+    let directory = with_demo("200");
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    let kept = fs::read(directory.path().join("one")).expect("a backup");
+    let other = fs::File::create(directory.path().join("one.partial")).expect("a file");
+    other.lock().expect("as the other command does");
+    let told = complaint(&run(directory.path(), &["backup", "one", "--force"]));
+    assert!(told.ends_with("another command is writing one.partial; wait for it, or write to another name"), "{told}");
+    assert!(directory.path().join("one.partial").exists(), "it is the other's");
+    assert!(fs::read(directory.path().join("one")).expect("a backup") == kept);
+    drop(other);
+    succeeds(&run(directory.path(), &["backup", "one", "--force"]));
+    fs::create_dir(directory.path().join("package.partial")).expect("a directory");
+    let other = fs::File::open(directory.path().join("package.partial")).expect("it is there");
+    other.lock().expect("as the other command does");
+    let told = complaint(&run(directory.path(), &["export", "package"]));
+    assert!(
+        told.ends_with("another command is writing package.partial; wait for it, or write to another name"),
+        "{told}"
+    );
+    drop(other);
+    succeeds(&run(directory.path(), &["export", "package"]));
+}
+
 #[tokio::test]
 async fn a_copy_that_was_not_completed_is_backed_up_by_nobody() {
     let directory = with_demo("200");
