@@ -192,7 +192,8 @@ impl Rows<'_> {
         }
         let width = if self.table.header.is_empty() { MAX_COLUMNS } else { self.table.header.len() };
         if column >= width {
-            return Err(format!("has a cell in column {}, which has no header", column + 1));
+            let header = "the header is the first row that has cells";
+            return Err(format!("has a cell in column {}, which has no header; {header}", column + 1));
         }
         self.bytes += text.len() as u64;
         if self.bytes > MOST_BYTES {
@@ -354,7 +355,8 @@ mod tests {
             sheet.write_string(1_048_575, 16_383, "far").expect("a cell");
         });
         let (line, reason) = read(&bytes).expect_err("no header");
-        assert_eq!((line, reason.as_str()), (1_048_576, "has a cell in column 16384, which has no header"));
+        let told = "has a cell in column 16384, which has no header; the header is the first row that has cells";
+        assert_eq!((line, reason.as_str()), (1_048_576, told));
     }
 
     /// A book whose texts are these bytes.

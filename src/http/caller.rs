@@ -43,6 +43,9 @@ const NO_KEY: &str =
 /// What is said of a condition for reading.
 const NO_CONDITION: &str = "If-None-Match has no effect here: PUT, PATCH and DELETE take If-Match";
 
+/// The same of a condition by time.
+const NO_TIME: &str = "If-Unmodified-Since has no effect here: PUT, PATCH and DELETE take If-Match";
+
 /// Adds a warning, as far as a header takes it.
 pub(super) fn add_warning(headers: &mut HeaderMap, text: &str) {
     let text: String = text.escape_default().take(LONGEST_WARNING).collect();
@@ -153,8 +156,11 @@ fn idle_headers(request: &HttpRequest) -> impl Iterator<Item = &'static str> + u
     let changes_one = matches!(*method, Method::PUT | Method::PATCH | Method::DELETE);
     let has_key = headers.contains_key(idempotency::NAME) && !request.extensions().contains::<TakesKey>();
     let key = (changes_one || method == Method::POST) && has_key;
-    let condition = changes_one && headers.contains_key(header::IF_NONE_MATCH);
-    [(key, NO_KEY), (condition, NO_CONDITION)].into_iter().filter_map(|(is_idle, told)| is_idle.then_some(told))
+    let has = |name| changes_one && headers.contains_key(name);
+    let (condition, time) = (has(header::IF_NONE_MATCH), has(header::IF_UNMODIFIED_SINCE));
+    [(key, NO_KEY), (condition, NO_CONDITION), (time, NO_TIME)]
+        .into_iter()
+        .filter_map(|(is_idle, told)| is_idle.then_some(told))
 }
 
 /// Adds the caller to the request, with a ticket that bounds the caller's memory and turns.

@@ -14,7 +14,9 @@ use super::type_catalog::{self, VIEW_TYPES};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
 use crate::domain::object_fields::misfit;
-use crate::domain::object_type::{Field, LinkTemplate, ObjectType, PASSWORD, SectionReference};
+use crate::domain::object_type::{
+    Field, LinkTemplate, ObjectType, PASSWORD, REF_SECTION, REF_SECTION_FIELD, Role, SectionReference,
+};
 use crate::domain::type_input::{self, GROUPS};
 use crate::plural::counted;
 use crate::query::{Filter, Limits};
@@ -167,14 +169,15 @@ async fn dead_ends(
 ) -> Result<Vec<String>, ServiceError> {
     let Ok(object_type) = ObjectType::from_document(object_type) else { return Ok(Vec::new()) };
     if !caller.rights.grants(VIEW_TYPES) {
-        return Ok(dead_links(&object_type).collect());
+        return Ok(dead_links(&object_type).chain(lone_parts(&object_type)).collect());
     }
     let types = services.types.current(&*services.store, services.max_time).await?;
     let summarized = |field: &Field| field.summaries.iter().map(|summary| summary.type_id).collect::<Vec<_>>();
     let referred = object_type.fields.iter().flat_map(|field| field.ref_types.iter().copied().chain(summarized(field)));
     let types = services.types_knowing(types, referred.collect()).await?;
     let references = absent_types(&object_type, &types).chain(dead_summaries(&object_type, &types));
-    Ok(references.chain(dead_links(&object_type)).chain(dead_sections(&object_type, &types)).collect())
+    let parts = dead_links(&object_type).chain(lone_parts(&object_type)).chain(dead_sections(&object_type, &types));
+    Ok(references.chain(parts).collect())
 }
 
 /// Which types that references may lead to are not there.
@@ -224,6 +227,26 @@ fn dead_sections(object_type: &ObjectType, types: &type_catalog::Types) -> impl 
         let lack = lack_of(section.reference.as_ref()?, types)?;
         Some(format!("render_meta/sections/{place}/reference/{lack}"))
     })
+}
+
+/// Sections of another object's fields without the field that refers to it, and such fields without a section.
+fn lone_parts(object_type: &ObjectType) -> impl Iterator<Item = String> {
+    let fills = |section| object_type.fields.iter().any(|field| field.role == Role::SectionReference(section));
+    let sections = object_type.sections.iter().enumerate();
+    let empty =
+        sections.filter(move |(place, section)| section.reference.is_some() && !fills(*place)).map(|(place, _)| {
+            format!(
+                "render_meta/sections/{place}/fields: the section shows the object to which its field of the kind \
+             {REF_SECTION_FIELD} refers, and has none"
+            )
+        });
+    let lone = object_type.fields.iter().enumerate().filter(|(_, field)| {
+        field.kind == REF_SECTION_FIELD && field.role == Role::Reference && field.ref_types.is_empty()
+    });
+    let lone = lone.map(|(place, _)| {
+        format!("fields/{place}/type: a {REF_SECTION_FIELD} refers to a type by the {REF_SECTION} that lists it, and none does")
+    });
+    empty.chain(lone)
 }
 
 fn lack_of(reference: &SectionReference, types: &type_catalog::Types) -> Option<String> {

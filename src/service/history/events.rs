@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bson::raw::RawDocument;
+use chrono::SecondsFormat;
 use serde_json::{Value, json};
 
 use super::changes::Told;
@@ -55,7 +56,8 @@ pub async fn described(
 ) -> Result<(String, Value), ServiceError> {
     let entry = &event.entry;
     let resource = text(entry, "resource").unwrap_or_default().to_owned();
-    let time = entry.get_datetime("time").ok().and_then(|time| time.try_to_rfc3339_string().ok());
+    let time =
+        entry.get_datetime("time").ok().map(|time| time.to_chrono().to_rfc3339_opts(SecondsFormat::Millis, true));
     let mut data = json!({
         "kind": told.kind.name(),
         "sequence": event.sequence(),

@@ -133,8 +133,10 @@ impl RowReading {
         self.read_header(&table.header, &mut read);
         if !read.errors.is_empty() {
             if table.rows.is_empty() {
+                read = ImportRows::default();
                 let reason = "is the only line; if there were more, send the file with curl --data-binary, as -d loses line ends";
                 read.errors.push(ReportError::new(1, "", reason));
+                self.read_header(&table.header, &mut read);
             }
             return read;
         }

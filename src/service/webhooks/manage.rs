@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
-use chrono::TimeDelta;
+use chrono::{SecondsFormat, TimeDelta};
 use url::Url;
 
 use super::documents::{self, Cursor};
@@ -194,7 +194,7 @@ pub async fn test_webhook(services: &Services, id: i64) -> Result<Tested, Servic
     let now = services.clock.now();
     let body = serde_json::json!({
         "type": "webhook.test",
-        "timestamp": now.to_rfc3339(),
+        "timestamp": now.to_rfc3339_opts(SecondsFormat::Millis, true),
         "data": { "webhook_id": id },
     });
     let name = format!("test-{id}-{:016x}", rand::random::<u64>());

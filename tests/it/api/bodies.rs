@@ -254,6 +254,8 @@ on_each_store! {
             "fields/0/summaries/0/line: it has more {} than fields; those behind stay empty",
             "fields/0/summaries/1/line: {a} is shown as it stands; write {} for each of the fields, in their order",
             "fields/0/summaries/2/line: {0} is shown as it stands; write {} for each of the fields, in their order",
+            "render_meta/sections/1/fields: the section shows the object to which its field of the kind ref-section-field refers, \
+             and has none",
             "render_meta/sections/1/reference/section_name: the type has no such section, so nothing is shown",
         ]);
     }

@@ -136,6 +136,8 @@ on_each_store! {
         let made = app.post("/types/", &body).await;
         let told: Vec<_> = made.headers.get_all("inventory-warning").iter().filter_map(|told| told.to_str().ok()).collect();
         let places = ["externals/1/href: the link is never shown; it has to begin", "externals/2/href: the link is never shown; it has 2 {} for 1 field",
+            "sections/0/fields: the section shows the object to which its field of the kind ref-section-field refers, and has none",
+            "sections/1/fields: ", "sections/2/fields: ",
             "sections/1/reference/section_name: ", "sections/2/reference/selected_fields: "];
         assert_eq!(told.len(), places.len(), "{told:?} {}", made.text);
         for (told, place) in told.iter().zip(places) {
@@ -237,6 +239,23 @@ on_each_store! {
         let created = app.post("/types/", &body).await;
         let told = "fields/1/ref_types: type 77 does not exist";
         assert_eq!((created.status.as_u16(), created.header("inventory-warning")), (201, told), "{}", created.text);
+    }
+
+    async fn a_reference_of_a_section_is_told_without_its_section(app) {
+        let there = app.create_type("rack", &[("city", "text")]).await;
+        let field = |kind: &str| json!({"type": kind, "name": "place", "label": "Place"});
+        let section = json!({"type": "ref-section", "name": "there", "label": "There", "fields": ["place"],
+            "reference": {"type_id": there, "section_name": "main", "selected_fields": []}});
+        let told = async |name: &str, kind: &str, sections: Value| {
+            let body = json!({"name": name, "author_id": 1, "fields": [field(kind)], "render_meta": {"sections": sections}});
+            let made = app.post("/types/", &body).await;
+            made.headers.get_all("inventory-warning").iter().map(|told| told.to_str().expect("a text").to_owned()).collect::<Vec<_>>()
+        };
+        let lone = "fields/0/type: a ref-section-field refers to a type by the ref-section that lists it, and none does";
+        assert_eq!(told("lone", "ref-section-field", json!([])).await, [lone]);
+        let whole = told("whole", "ref-section-field", json!([section.clone()])).await;
+        assert_eq!(whole, ["render_meta/sections/0/reference/section_name: the type has no such section, so nothing is shown"]);
+        assert_eq!(told("text", "text", json!([section])).await.len(), 2);
     }
 
     async fn a_summary_of_references_that_shows_nothing_is_told(app) {
