@@ -165,7 +165,7 @@ on_each_store! {
     async fn a_date_in_a_wrong_form_is_answered_with_the_right_one(app) {
         let kind = app.create_type("server", &[("bought", "date")]).await;
         let id = app.create_object(kind, &json!({})).await;
-        let sent = "2026-11-26T10:00Z";
+        let sent = "26.11.2026 10:00";
         let answer = app.patch(&format!("/objects/{id}"), &json!({"fields": {"bought": sent}})).await;
         let told = answer.error(400, "validation_failed")["errors"][0]["message"].as_str().expect("a message").to_owned();
         assert!(told.contains("2026-01-31") && told.contains("2026-01-31T12:00:00Z"), "{told}");
