@@ -843,7 +843,7 @@ pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, Start
 /// Refuses a store that `migrate` began to fill and did not complete. What else is wrong with a store is left to others to tell.
 ///
 /// # Errors
-/// [`MigrationError::Incomplete`](migrations::MigrationError::Incomplete), with the store.
+/// [`MigrationError::Incomplete`], with the store.
 pub async fn require_whole(settings: &Settings) -> Result<(), StartError> {
     let Ok(store) = open_aside(&settings.store).await else { return Ok(()) };
     match migrations::require_known(&*store, migrations::ALL, settings.query.max_time()).await {
