@@ -234,7 +234,9 @@ impl Schema {
     }
 
     fn unknown_here(&self, name: &str, meant: Option<&str>) -> String {
-        if let Some(meant) = meant {
+        let mut names = self.members.iter().map(|member| member.name);
+        let id = names.find(|known| known.strip_suffix("_id") == Some(name));
+        if let Some(meant) = meant.or(id) {
             return format!("is unknown here; did you mean {meant}?");
         }
         let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();

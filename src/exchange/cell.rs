@@ -247,7 +247,9 @@ fn expectation(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::Checkbox => "must be true, false, yes, no, 1, 0 or empty",
         ValueKind::Date => "must be an ISO 8601 date or moment (2026-01-31 or 2026-01-31T12:00:00Z), or empty",
-        ValueKind::Reference => "must be the id of an object, or empty",
+        ValueKind::Reference => {
+            "must be the id of an object, or empty; a column that is called <field>=<type>/<field> finds objects by other values"
+        }
         ValueKind::Number => "must be a number, with a point for decimals, or empty",
         ValueKind::Text | ValueKind::Any => kind.expectation(),
     }

@@ -42,7 +42,9 @@ pub(super) fn absent(path: &str, is_field: impl Fn(&str) -> bool) -> Option<Stri
     }
     let instead = match first {
         "public_id" => "did you mean object_information.object_id?".to_owned(),
-        "type_id" | "fields" => format!("did you mean type_information.{first}?"),
+        "type_id" | "fields" | "type_name" | "type_label" | "sections" | "summaries" | "summary_line" | "externals" => {
+            format!("did you mean type_information.{first}?")
+        }
         "creation_time" | "last_edit_time" | "author_id" | "editor_id" | "active" | "version" => {
             format!("did you mean object_information.{first}?")
         }

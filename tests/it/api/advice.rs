@@ -266,6 +266,7 @@ on_each_store! {
             ("public_id", "did you mean object_information.object_id?"),
             ("active", "did you mean object_information.active?"),
             ("fields", "did you mean type_information.fields?"),
+            ("summary_line", "did you mean type_information.summary_line?"),
             ("hostname", "a field is asked for as f.hostname"),
             ("colour", "it has current_render_time, object_information, type_information"),
         ] {

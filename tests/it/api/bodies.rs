@@ -313,6 +313,10 @@ on_each_store! {
         assert_eq!(wrong.pointers(), ["/fields/units"]);
         let unknown = app.post("/objects/", &body(json!({"hostnam": "web-1"}))).await;
         assert_eq!(unknown.pointers(), ["/fields/hostnam"]);
+        let mut of_type = body(json!({}));
+        of_type["type"] = of_type["type_id"].take();
+        let told = app.post("/objects/", &of_type).await.error(400, "validation_failed")["errors"].to_string();
+        assert!(told.contains("is unknown here; did you mean type_id?"), "{told}");
         assert_eq!(fields().await, of("web-2", json!(3)));
     }
 }
