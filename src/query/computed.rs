@@ -24,9 +24,9 @@ impl Computed {
         self.expression.comparisons()
     }
 
-    /// See [`Expression::bounded_calls`].
-    pub(super) fn bounded_calls(&self) -> Option<usize> {
-        self.expression.bounded_calls()
+    /// See [`Expression::bounded_work`].
+    pub(super) fn bounded_work(&self) -> Option<f64> {
+        self.expression.bounded_work()
     }
 
     /// The value for a document; nothing when it is missing.

@@ -130,9 +130,9 @@ pub(crate) enum Binding {
 
 /// How many copies of a document all stages together may make of it for a MongoDB server to compare.
 const MOST_COPIES: f64 = 256.0;
-/// How many operators the expressions of one filter, of one projection or of one stage may have for a MongoDB server to run:
-/// it cannot be told to stop on one document.
-pub(crate) const MOST_CALLS: usize = 1_000;
+/// How much work the expressions of one filter, of one projection or of one stage may be for a MongoDB server to run: it cannot be
+/// told to stop on one document. See [`Made::work`].
+pub(crate) const MOST_WORK: f64 = 1_000.0;
 /// How much deeper than its document a value may nest: a server of version 6.0.5 ends when it sorts one of more than 200 levels.
 const MOST_DEEPER: usize = 16;
 
@@ -143,8 +143,8 @@ pub(crate) struct Made {
     pub(crate) copies: f64,
     /// How much deeper than the document it may nest.
     pub(crate) depth: usize,
-    /// How many operators make it.
-    pub(crate) calls: usize,
+    /// One for each operator that makes it, and more for each copy of the document that one makes.
+    pub(crate) work: f64,
 }
 
 impl Made {
@@ -169,13 +169,13 @@ struct Asked {
     beside: f64,
     /// How much deeper one of them nests.
     deeper: usize,
-    /// How many operators all of them have.
-    calls: usize,
+    /// How much work all of them are.
+    work: f64,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { unbounded: 0, product: 1.0, depth: 0, copies: 1.0, beside: 0.0, deeper: 0, calls: 0 }
+        Self { unbounded: 0, product: 1.0, depth: 0, copies: 1.0, beside: 0.0, deeper: 0, work: 0.0 }
     }
 }
 
@@ -284,11 +284,11 @@ impl Location {
 
     /// An expression was read whose value may hold this; nothing where it is unbounded.
     pub(crate) fn note_made(&mut self, made: Option<Made>) {
-        let Some(Made { copies, depth, calls }) = made else {
+        let Some(Made { copies, depth, work }) = made else {
             self.asked.unbounded += 1;
             return;
         };
-        self.asked.calls += calls;
+        self.asked.work += work;
         if copies > 0.0 {
             let behind = self.steps.iter().rposition(|step| step.starts_with('$')).map_or(0, |index| index + 1);
             // Within another member a value stands beside that member's own.
@@ -302,9 +302,9 @@ impl Location {
 
     /// A stage was read: what it makes is the document of the stages behind it.
     pub(crate) fn end_stage(&mut self) {
-        let Asked { unbounded, product, depth, copies, beside, deeper, calls } = self.asked;
-        let all = Made { copies: product * f64::max(copies, 1.0 + beside), depth: depth + deeper, calls };
-        let unbounded = unbounded + usize::from(!all.is_within(MOST_COPIES) || calls > MOST_CALLS);
+        let Asked { unbounded, product, depth, copies, beside, deeper, work } = self.asked;
+        let all = Made { copies: product * f64::max(copies, 1.0 + beside), depth: depth + deeper, work };
+        let unbounded = unbounded + usize::from(!all.is_within(MOST_COPIES) || work > MOST_WORK);
         self.asked = Asked { unbounded, product: all.copies, depth: all.depth, ..Asked::default() };
     }
 

@@ -10,7 +10,7 @@ use super::arrange::{absorbed, has_expression, schemas_as_alternatives, sorted, 
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
-use super::error::MOST_CALLS;
+use super::error::MOST_WORK;
 use super::number::Number;
 use super::path::Path;
 use super::raw::{Owned, Value, View, kind};
@@ -56,14 +56,14 @@ impl Node {
 
     /// Whether a MongoDB server may be asked: one document takes its expressions a bounded time.
     pub fn is_bounded(&self) -> bool {
-        self.bounded_calls().is_some_and(|calls| calls <= MOST_CALLS)
+        self.bounded_work().is_some_and(|work| work <= MOST_WORK)
     }
 
-    fn bounded_calls(&self) -> Option<usize> {
+    fn bounded_work(&self) -> Option<f64> {
         match self {
-            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().map(Self::bounded_calls).sum(),
-            Self::Expr(computed) => computed.bounded_calls(),
-            _ => Some(0),
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().map(Self::bounded_work).sum(),
+            Self::Expr(computed) => computed.bounded_work(),
+            _ => Some(0.0),
         }
     }
 

@@ -14,7 +14,8 @@
 //! - `$range` is short and constant, and there is no `$regexFindAll` and no `$zip`.
 //! - Constants in an iteration are short, because each element takes them anew.
 //! - The value holds few copies of the document and of constants, and nests little deeper than the document.
-//! - All expressions of a filter or of a stage together have few operators, because each may go through a whole document.
+//! - All expressions of a filter or of a stage together are little work: each operator may go through a whole document, and
+//!   what it makes may be held until all are done.
 //!
 //! Expressions that are bounded in truth may count as unbounded here. Their answers are the same, but take longer.
 
@@ -23,7 +24,7 @@ use bson::{Bson, Document};
 use super::call::Operator;
 use super::operators;
 use super::{accumulate, arithmetic, boolean, convert, date, nearest_double, rounding, trigonometry};
-use crate::query::error::{MOST_CALLS, Made};
+use crate::query::error::{MOST_WORK, Made};
 
 /// How many elements a constant may have that an iteration goes over.
 const SHORT: f64 = 1_000.0;
@@ -43,6 +44,10 @@ const GRAIN: f64 = 4.0;
 const FINE_GRAIN: f64 = 1.0;
 /// How deep iterations may be in one another.
 const MOST_ITERATIONS: usize = 3;
+/// How much more a copy of the document takes than an operator without one.
+const COPY: f64 = 4.0;
+/// Operators that make nothing themselves.
+const BINDINGS: [&str; 4] = ["$let", "$switch", "$literal", "$const"];
 /// The level of a value that comes with no document.
 const CONSTANT: usize = usize::MAX;
 
@@ -175,9 +180,9 @@ impl Held {
         }
     }
 
-    /// With so many bytes more for each element.
-    fn with_elements_of(mut self, bytes: f64, grain: f64) -> Self {
-        self.made.copies += bytes / grain;
+    /// With so many bytes more for each element of an array that is so many copies of the document, in elements of this size.
+    fn with_elements_of(mut self, bytes: f64, (copies, grain): (f64, f64)) -> Self {
+        self.made.copies += copies * bytes / grain;
         self.grain = grain;
         self
     }
@@ -190,8 +195,8 @@ impl Held {
 }
 
 struct Walk {
-    /// How many operators were met.
-    calls: usize,
+    /// One for each operator, and [`COPY`] for each copy of the document that it makes.
+    work: f64,
     variables: Vec<(String, Held)>,
     /// How many iterations are around the place.
     level: usize,
@@ -201,12 +206,12 @@ struct Walk {
 
 impl Walk {
     fn at(level: usize) -> Self {
-        Self { calls: 0, variables: Vec::new(), level, start: level }
+        Self { work: 0.0, variables: Vec::new(), level, start: level }
     }
 
     fn made(mut self, expression: &Bson) -> Option<Made> {
         let made = self.value(expression)?.made;
-        (self.calls <= MOST_CALLS).then_some(Made { calls: self.calls, ..made })
+        (self.work <= MOST_WORK).then_some(Made { work: self.work, ..made })
     }
 
     fn value(&mut self, value: &Bson) -> Option<Held> {
@@ -254,7 +259,15 @@ impl Walk {
     }
 
     fn call(&mut self, name: &str, operand: &Bson) -> Option<Held> {
-        self.calls += 1;
+        self.work += 1.0;
+        let held = self.call_of(name, operand)?;
+        if !held.is_scalar && !AT_ONCE.contains(&name) && !BINDINGS.contains(&name) {
+            self.work += COPY * held.made.copies;
+        }
+        Some(held)
+    }
+
+    fn call_of(&mut self, name: &str, operand: &Bson) -> Option<Held> {
         match (name, operand) {
             ("$literal" | "$const", literal) => return Some(Held::constant(literal)),
             ("$let", Bson::Document(operand)) => return self.bind(operand),
@@ -293,8 +306,14 @@ impl Walk {
                 Self::one_of(&values)
             }
             "$ifNull" | "$min" | "$max" => Self::one_of(&operands),
-            "$split" => Held::all_of(&operands).with_elements_of(PART, FINE_GRAIN),
-            "$objectToArray" => Held::all_of(&operands).with_elements_of(AROUND, GRAIN),
+            "$split" => {
+                let all = Held::all_of(&operands);
+                all.with_elements_of(PART, (all.made.copies, FINE_GRAIN))
+            }
+            "$objectToArray" => {
+                let all = Held::all_of(&operands);
+                all.with_elements_of(AROUND, (all.made.copies, GRAIN))
+            }
             "$replaceAll" => {
                 let mut held = Held::all_of(&operands);
                 held.made.copies *= growth(operand);
@@ -386,7 +405,7 @@ impl Walk {
         }
         let is_of_element = made.is_scalar || made.level > self.level;
         let all = Held { weight: 0.0, level: self.level, ..Held::all_of(&[made]) };
-        is_of_element.then(|| all.with_elements_of(made.weight, input.grain))
+        is_of_element.then(|| all.with_elements_of(made.weight, (input.made.copies, input.grain)))
     }
 
     fn reduce(&mut self, operand: &Document) -> Option<Held> {

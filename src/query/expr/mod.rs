@@ -57,8 +57,8 @@ pub(in crate::query) use extremes::Extremes;
 #[derive(Debug, Clone)]
 pub struct Expression {
     node: ExprNode,
-    /// How many operators it has, if it is bounded.
-    calls: Option<usize>,
+    /// How much work it is, if it is bounded.
+    work: Option<f64>,
 }
 
 impl Expression {
@@ -81,12 +81,12 @@ impl Expression {
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         location.note_made(made);
-        Ok(Self { node, calls: made.map(|made| made.calls) })
+        Ok(Self { node, work: made.map(|made| made.work) })
     }
 
-    /// How many operators it has, if one document takes it a bounded time: only then a MongoDB server may be asked to run it.
-    pub(in crate::query) fn bounded_calls(&self) -> Option<usize> {
-        self.calls
+    /// How much work it is, if one document takes it a bounded time: only then a MongoDB server may be asked to run it.
+    pub(in crate::query) fn bounded_work(&self) -> Option<f64> {
+        self.work
     }
 
     /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document, and so do the

@@ -14,7 +14,7 @@ use bson::{DateTime, Document};
 
 use super::budget::{Budget, Effort};
 use super::computed::Computed;
-use super::error::{EvalError, MOST_CALLS, QueryError, code};
+use super::error::{EvalError, MOST_WORK, QueryError, code};
 use super::filter::{Filter, Limits};
 use super::matcher::matched_position;
 use super::tree::Node;
@@ -152,7 +152,7 @@ impl Projection {
 
     /// Whether a MongoDB server may be asked for it, see [`Node::is_bounded`].
     pub fn is_bounded(&self) -> bool {
-        self.root.bounded_calls().is_some_and(|calls| calls <= MOST_CALLS)
+        self.root.bounded_work().is_some_and(|work| work <= MOST_WORK)
     }
 
     /// The projection with this member of the top as it is stored, and whether it is in addition to what was asked for. `None`
@@ -247,14 +247,14 @@ impl Branch {
         self.children.iter().find(|(own, _)| own.as_bytes() == name).map(|(_, child)| child)
     }
 
-    /// See [`Computed::bounded_calls`].
-    fn bounded_calls(&self) -> Option<usize> {
-        let calls = self.children.iter().map(|(_, child)| match child {
-            Child::Computed(computed) => computed.bounded_calls(),
-            Child::Branch(branch) => branch.bounded_calls(),
-            Child::Whole | Child::Kept | Child::ElemMatch(_) => Some(0),
+    /// See [`Computed::bounded_work`].
+    fn bounded_work(&self) -> Option<f64> {
+        let work = self.children.iter().map(|(_, child)| match child {
+            Child::Computed(computed) => computed.bounded_work(),
+            Child::Branch(branch) => branch.bounded_work(),
+            Child::Whole | Child::Kept | Child::ElemMatch(_) => Some(0.0),
         });
-        calls.sum()
+        work.sum()
     }
 
     fn has_expressions(&self) -> bool {

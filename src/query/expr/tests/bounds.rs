@@ -7,7 +7,7 @@ use crate::query::{Limits, Pipeline};
 
 fn is_bounded(expression: &Bson) -> bool {
     let parsed = Expression::parse_alone(expression, DateTime::from_millis(NOW));
-    parsed.unwrap_or_else(|error| panic!("{expression}: {error}")).bounded_calls().is_some()
+    parsed.unwrap_or_else(|error| panic!("{expression}: {error}")).bounded_work().is_some()
 }
 
 #[track_caller]
@@ -108,6 +108,8 @@ fn long_constants_that_many_elements_take_are_not_bounded() {
     let many_members: Bson =
         (0..500).map(|index| (format!("a{index}"), Bson::from(1))).collect::<bson::Document>().into();
     let joined = |value: &str, times: usize| bson!({ "$concat": vec![value; times] });
+    let split_often: bson::Document =
+        (0..8).map(|index| (format!("v{index}"), bson!({ "$split": ["$text", "a"] }))).collect();
     let carried = bson!({ "$let": { "vars": { "c": long(10_000) }, "in": { "$let": {
         "vars": { "y": joined("$$c", 80) }, "in": map("$a", with("$$y".into())),
     } } } });
@@ -130,7 +132,9 @@ fn long_constants_that_many_elements_take_are_not_bounded() {
                 bson!("$text"),
                 |inner, _| bson!({ "$replaceAll": { "input": inner, "find": "a", "replacement": "bbbb" } }),
             ),
-            bson!({ "$and": vec![bson!({ "$toUpper": "$text" }); 1_001] }),
+            bson!({ "$and": vec![bson!({ "$toUpper": "$text" }); 210] }),
+            bson!({ "$let": { "vars": split_often, "in": 1 } }),
+            bson!({ "$split": [joined("$text", 17), "a"] }),
         ],
         false,
     );
@@ -144,7 +148,8 @@ fn long_constants_that_many_elements_take_are_not_bounded() {
             bson!({ "$in": ["$a", (0..20_000).collect::<Vec<i32>>()] }),
             bson!({ "$concat": ["$a", long(10_000)] }),
             bson!({ "$replaceAll": { "input": "$text", "find": ".example.org", "replacement": ".example.com" } }),
-            bson!({ "$and": vec![bson!({ "$toUpper": "$text" }); 900] }),
+            bson!({ "$and": vec![bson!({ "$toUpper": "$text" }); 190] }),
+            bson!({ "$and": vec![bson!({ "$gt": ["$a", "$b"] }); 900] }),
         ],
         true,
     );
