@@ -58,6 +58,9 @@ pub const READ_ONLY: [&str; 10] = [
     "views",
 ];
 
+/// The members of rendered objects.
+const RENDERED: [&str; 3] = ["current_render_time", "object_information", "type_information"];
+
 /// One member of a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Member {
@@ -241,6 +244,9 @@ impl Schema {
         }
         let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
         let has_entries = self.members.iter().any(|member| matches!(member.kind, Kind::Entries(_)));
+        if has_entries && RENDERED.contains(&name) {
+            return "is of a rendered object; change and send what GET /rest/objects/{id}/native answers".to_owned();
+        }
         let field = if has_entries { format!("; a field is sent as fields: {{{name:?}: ...}}") } else { String::new() };
         format!("is unknown here; known are {}{field}", known.join(", "))
     }

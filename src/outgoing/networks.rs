@@ -53,6 +53,11 @@ impl Networks {
         self.0.iter().any(|network| network.contains(&address))
     }
 
+    /// Whether the setting names none, so that nothing goes anywhere without TLS.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether requests may go to this address. Without TLS they stay in networks that the setting names.
     pub fn allow(&self, address: IpAddr, is_encrypted: bool) -> bool {
         self.name(address) || (is_encrypted && is_public(address))

@@ -67,7 +67,8 @@ impl Outcome {
             Self::Answered(300..400) => "redirects are not followed",
             Self::Answered(_) => "the receiver refused it",
             Self::NoAddress => {
-                "the name of the host has no address, or none that may be asked; see webhooks.allowed_networks"
+                "the name of the host has no address, or none that may be asked: http:// reaches only webhooks.allowed_networks, \
+                 https:// public addresses too"
             }
             Self::Unreachable => "no connection, or it ended early",
             Self::Untrusted => "the receiver speaks no TLS, or its certificate is not trusted",
@@ -114,6 +115,11 @@ impl Sender {
             _ => return false,
         };
         !self.networks.allow(address, url.scheme() == "https")
+    }
+
+    /// Whether a URL without TLS can reach nothing at all.
+    pub fn sends_nothing_plain(&self, url: &Url) -> bool {
+        url.scheme() != "https" && self.networks.is_empty()
     }
 
     /// Sends a message.

@@ -158,7 +158,14 @@ async fn accepted(
     let mut accepted = read.map_err(ServiceError::Violations)?;
     let url = url_of(&accepted)?;
     if services.webhooks.sender.refuses(&url) {
-        let message = "names an address that webhooks may not go to; see the setting webhooks.allowed_networks";
+        let message = "names an address that webhooks may not go to: http:// reaches only the networks of the setting \
+                       webhooks.allowed_networks, https:// public addresses too";
+        return Err(ServiceError::violation("/url", message));
+    }
+    // What is stored may be changed otherwise.
+    let is_new = stored.is_none_or(|stored| stored.get("url") != accepted.get("url"));
+    if is_new && services.webhooks.sender.sends_nothing_plain(&url) {
+        let message = "http:// reaches only the networks of the setting webhooks.allowed_networks, which names none; use https://";
         return Err(ServiceError::violation("/url", message));
     }
     let asked = Asked::read(services, caller, &accepted).await?;

@@ -317,6 +317,9 @@ on_each_store! {
         of_type["type"] = of_type["type_id"].take();
         let told = app.post("/objects/", &of_type).await.error(400, "validation_failed")["errors"].to_string();
         assert!(told.contains("is unknown here; did you mean type_id?"), "{told}");
+        let rendered = app.get(&path).await.json();
+        let told = app.put(&path, &rendered).await.error(400, "validation_failed")["errors"].to_string();
+        assert!(told.contains("is of a rendered object; change and send what GET /rest/objects/{id}/native answers"), "{told}");
         assert_eq!(fields().await, of("web-2", json!(3)));
     }
 }

@@ -11,7 +11,10 @@ on_each_store! {
         let receiver = Receiver::start();
         let port = receiver.address.port();
         let mut outcomes = Vec::new();
-        for url in [format!("http://localhost:{port}/"), format!("https://localhost:{port}/"), "https://no.such.invalid/".to_owned()] {
+        let plain = app.post("/webhooks/", &json!({"name": "a", "url": format!("http://localhost:{port}/")})).await;
+        let told = plain.error(400, "validation_failed")["errors"].to_string();
+        assert!(told.contains("http:// reaches only the networks of the setting webhooks.allowed_networks, which names none"), "{told}");
+        for url in [format!("https://localhost:{port}/"), "https://no.such.invalid/".to_owned()] {
             let id = app.created("/webhooks/", &json!({"name": "a", "url": url, "active": false})).await;
             let tested = send(app.request(Method::POST, &format!("/webhooks/{id}/test"))).await.json();
             assert_eq!((&tested["delivered"], &tested["status"]), (&json!(false), &json!(null)), "{tested}");
