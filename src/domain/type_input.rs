@@ -395,7 +395,11 @@ fn idle_rules(object_type: &Document) -> impl Iterator<Item = String> {
         let regex = (is_asked && !is_text).then(|| {
             format!("fields/{index}/regex: it has no effect; only values that are texts are compared with one")
         });
-        [default, regex].into_iter().flatten()
+        let is_slashed = |regex: &str| regex.len() > 2 && regex.starts_with('/') && regex.ends_with('/');
+        let slashes = field.get_str("regex").is_ok_and(is_slashed).then(|| {
+            format!("fields/{index}/regex: the slashes are part of the pattern; leave them out if they are not meant")
+        });
+        [default, regex, slashes].into_iter().flatten()
     });
     idle.take(MOST_WARNINGS)
 }

@@ -124,7 +124,7 @@ pub fn decode(bytes: &[u8], encoding: Option<TextEncoding>) -> Result<Cow<'_, st
         return str::from_utf8(rest).map(Cow::Borrowed).map_err(|error| {
             let before = &rest[..error.valid_up_to()];
             let line = before.split(|byte| *byte == b'\n').count() as u64;
-            (line, "is not UTF-8; save the file as UTF-8, or say which encoding it has".to_owned())
+            (line, "is not UTF-8; save the file as UTF-8, or say which encoding it has, for instance encoding=windows-1252".to_owned())
         });
     }
     debug_assert!(coding == UTF_16LE || coding == UTF_16BE);

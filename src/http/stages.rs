@@ -24,6 +24,11 @@ pub(super) struct Selected {
     pub sorts: bool,
 }
 
+/// Lists of objects are ordered by this without a `sort`.
+const KEY: &str = "public_id";
+/// No more keys fit a `$sort`.
+const MOST_KEYS: usize = 32;
+
 /// Whether the text of a filter is that of a pipeline.
 pub(super) fn is_pipeline(text: &str) -> bool {
     text.trim_start().starts_with('[')
@@ -66,22 +71,31 @@ pub(super) fn read(
     })
 }
 
-/// Puts the order of lists in front of a `$skip` or `$limit` that no `$sort` is in front of: which documents it leaves is the same
-/// on both stores then, and with each page. Says whether it did.
+/// Makes sure that which documents a `$skip` or `$limit` leaves is the same on both stores, and with each page: the order of
+/// lists stands in front of the first one without a `$sort`, and ends each `$sort`. Says whether anything was to be done.
 fn order_what_is_cut(stages: &mut Vec<Bson>) -> bool {
-    let first = stages.iter().map(name_of).find(|name| ["$sort", "$skip", "$limit"].contains(name));
-    let is_needed = first.is_some_and(|name| name != "$sort");
-    if is_needed {
-        let behind = stages.iter().take_while(|stage| name_of(stage) == "$match").count();
-        stages.insert(behind, doc! { "$sort": { "public_id": 1 } }.into());
+    const CUTS: [&str; 2] = ["$skip", "$limit"];
+    let Some(first_cut) = stages.iter().position(|stage| CUTS.contains(&name_of(stage))) else { return false };
+    let mut is_changed = false;
+    for stage in &mut *stages {
+        let keys = stage.as_document_mut().and_then(|stage| stage.get_document_mut("$sort").ok());
+        if let Some(keys) = keys.filter(|keys| !keys.contains_key(KEY) && keys.len() < MOST_KEYS) {
+            keys.insert(KEY, 1);
+            is_changed = true;
+        }
     }
-    is_needed
+    if !stages[..first_cut].iter().any(|stage| name_of(stage) == "$sort") {
+        let behind = stages.iter().take_while(|stage| name_of(stage) == "$match").count();
+        stages.insert(behind, doc! { "$sort": { KEY: 1 } }.into());
+        is_changed = true;
+    }
+    is_changed
 }
 
 /// Whether a stage orders the documents in another way than lists are ordered by themselves.
 fn orders(stage: &Bson) -> bool {
     let keys = stage.as_document().and_then(|stage| stage.get_document("$sort").ok());
-    keys.is_some_and(|keys| keys.len() > 1 || !matches!(keys.get("public_id"), Some(Bson::Int32(1) | Bson::Int64(1))))
+    keys.is_some_and(|keys| keys.len() > 1 || !matches!(keys.get(KEY), Some(Bson::Int32(1) | Bson::Int64(1))))
 }
 
 /// Refuses stages that a list does not take, apart from those that are wanted as well.

@@ -264,6 +264,7 @@ on_each_store! {
         let fields = json!([
             {"type": "number", "name": "vlan", "label": "VLAN", "regex": "[0-9]{1,4}", "default": 5},
             {"type": "text", "name": "name", "label": "Name", "regex": "[a-z]+"},
+            {"type": "text", "name": "path", "label": "Path", "regex": "/^[a-z]+$/"},
         ]);
         let created = app.post("/types/", &json!({"name": "port", "author_id": 1, "fields": fields})).await;
         assert_eq!(created.status, 201, "{}", created.text);
@@ -271,6 +272,7 @@ on_each_store! {
         assert_eq!(warnings, [
             "fields/0/default: it has no effect; the default of a field is its value, as text",
             "fields/0/regex: it has no effect; only values that are texts are compared with one",
+            "fields/2/regex: the slashes are part of the pattern; leave them out if they are not meant",
         ]);
     }
 

@@ -85,6 +85,11 @@ on_each_store! {
         let last = json!([{"$match": {"public_id": {"$gt": 60}}}, {"$set": {"x": 1}}, {"$limit": 2}]);
         assert_eq!(ids(&listed(app, &last, &[]).await), [70, 80]);
         assert_eq!(ids(&listed(app, &json!([{"$match": {"public_id": {"$gt": 60}}}, {"$skip": 1}]), &[]).await), [80, 90]);
+        // What is equal in a $sort is in that order, too.
+        let newest = json!([{"$match": {"public_id": {"$gt": 60}}}, {"$sort": {"f.units": -1}}, {"$limit": 2}]);
+        assert_eq!(ids(&listed(app, &newest, &[]).await), [70, 80]);
+        let typed = json!([{"$match": {"public_id": {"$gt": 60}}}, {"$set": {"x": 1}}, {"$sort": {"x": 1}}, {"$skip": 2}]);
+        assert_eq!(ids(&listed(app, &typed, &[]).await), [90]);
     }
 
     async fn computed_members_show_and_can_be_sorted_by(app) {
