@@ -96,8 +96,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
         (Some(ValueKind::Text) | None, Bson::String(text)) if is_empty => {
             let (pattern, options) = pattern_of(text)?;
             let options = if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") };
-            let pattern =
-                serde_json::to_string(&pattern).ok().filter(|text| text.is_ascii() && text.len() <= LONGEST_QUOTED)?;
+            let pattern = ascii_json(&pattern).filter(|text| text.len() <= LONGEST_QUOTED)?;
             Some(format!(
                 "{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}{options}}}"
             ))
@@ -172,6 +171,8 @@ pub(super) fn is_like_pattern(text: &str) -> bool {
 fn pattern_of(text: &str) -> Option<(String, &str)> {
     if let Some((pattern, options)) = text.strip_prefix('/').and_then(|rest| rest.rsplit_once('/')) {
         let is_pattern = pattern.contains(['^', '$', '.', '*', '+', '?', '[', '(', '|', '\\']);
+        // Options alone tell it from a path of a file.
+        let is_pattern = is_pattern || !(options.is_empty() || pattern.is_empty() || pattern.contains('/'));
         return (is_pattern && options.chars().all(|option| "imsx".contains(option)))
             .then(|| (pattern.to_owned(), options));
     }
@@ -188,6 +189,20 @@ fn pattern_of(text: &str) -> Option<(String, &str)> {
     let end = if text.ends_with(any) { "" } else { "$" };
     let parts: Vec<String> = text.trim_matches(any).split(any).map(literal).collect();
     Some((format!("{begin}{}{end}", parts.join(".*")), ""))
+}
+
+/// A text as JSON that fits a header.
+fn ascii_json(text: &str) -> Option<String> {
+    let mut units = [0; 2];
+    let mut letters = String::new();
+    for letter in serde_json::to_string(text).ok()?.chars() {
+        if letter.is_ascii() {
+            letters.push(letter);
+        } else {
+            letters.extend(letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    Some(letters)
 }
 
 /// A letter as a regular expression that stands for itself.

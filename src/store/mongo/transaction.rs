@@ -40,7 +40,9 @@ impl Transaction<'_> {
                 return Err(failure);
             }
             if Instant::now() >= until {
-                return Err(unavailable(format!("a transaction found no quiet moment: {failure}")).into());
+                return Err(unavailable(format!(
+                    "a transaction found no quiet moment: {failure}; that of a command that was killed is over within a minute"
+                )).into());
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -123,12 +123,14 @@ on_each_store! {
             ("b*r", "\"^b.*r$\""),
             ("^ber", "\"^ber\""),
             ("ber.*", "\"^ber\""),
+            ("/ber/i", "\"ber\", \"$options\": \"i\""),
+            ("m\u{fc}n*", "\"^m\\u00fcn\""),
         ] {
             assert_eq!(hints_for(app, &json!({"f.hostname": text}), "public_id").await, told("f.hostname", pattern), "{text}");
         }
         assert_eq!(hints_for(app, &json!({"version": "1*"}), "public_id").await, told("version", "\"^1\""));
         let none: [&str; 0] = [];
-        for text in ["/var/", "*", "web-9"] {
+        for text in ["/var/", "/var/log/i", "*", "web-9"] {
             assert_eq!(hints_for(app, &json!({"f.hostname": text}), "public_id").await, none, "{text}");
         }
         let rack = app.create_type("zone", &[("zone", "text")]).await;
