@@ -172,6 +172,7 @@ pub(super) fn seen(params: &ListParams) -> Seen {
     if params.view == Some("render") { Seen::Rendered } else { Seen::Native }
 }
 
+/// What is said of a pipeline that orders where no `sort` does.
 const IDLE_SORT: &str = "the list is ordered by public_id; a $sort of the pipeline decides what $skip and $limit leave; \
                          send sort=... for the order of the list";
 

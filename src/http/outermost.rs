@@ -222,8 +222,8 @@ pub async fn no_such_path(request: HttpRequest) -> HttpResponse {
 /// Longer paths are not guessed at.
 const LONGEST_PATH: usize = 200;
 
-/// The path of a route that differs from this one by slashes, by `/rest` at its beginning, by a first name that is left out
-/// (`/rest/login`), or by a misspelt one.
+/// The path of a route that differs from this one by slashes, or by `/rest` at its beginning. Also one whose first name was left
+/// out (`/rest/login`) or is misspelt.
 fn meant(routes: &[RouteInfo], path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let path = format!("/{}", segments.join("/"));

@@ -9,7 +9,7 @@ use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
-use super::stages::{self, Selected};
+use super::stages::{self, MOST_KEYS, Selected};
 use crate::admission;
 use crate::domain::object_input;
 use crate::json;
@@ -80,9 +80,6 @@ pub struct ListParams {
     /// The cursor of the next page, once the page is read.
     pub next: Option<String>,
 }
-
-/// No more keys fit an order, as on MongoDB.
-const MOST_KEYS: usize = 32;
 
 /// The largest whole number that every JSON reader keeps exact.
 const LAST_PAGE: u64 = (1 << 53) - 1;

@@ -26,8 +26,8 @@ pub(super) struct Selected {
 
 /// Lists of objects are ordered by this without a `sort`.
 const KEY: &str = "public_id";
-/// No more keys fit a `$sort`.
-const MOST_KEYS: usize = 32;
+/// No more keys fit an order, as on MongoDB.
+pub(super) const MOST_KEYS: usize = 32;
 
 /// Whether the text of a filter is that of a pipeline.
 pub(super) fn is_pipeline(text: &str) -> bool {

@@ -109,18 +109,6 @@ struct PackageDraft {
     _held: File,
 }
 
-/// Why a draft could not be begun.
-enum Begun {
-    Io(io::Error),
-    Moving(MovingError),
-}
-
-impl From<io::Error> for Begun {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 impl PackageDraft {
     fn make(place: &Path) -> Result<Self, MovingError> {
         let Some(path) = draft_of(place) else {
@@ -129,15 +117,12 @@ impl PackageDraft {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(above(&path)).map_err(MovingError::at(&path))?;
         let make = |path: &Path| DirBuilder::new().mode(0o700).create(path).and_then(|()| File::open(path));
-        let held = place::begin(&path, make, |path| {
-            refuse_strangers(path).map_err(Begun::Moving)?;
-            fs::remove_dir_all(path).map_err(Begun::Io)
-        });
-        match held {
-            Ok(held) => Ok(Self { path, is_finished: false, _held: held }),
-            Err(Begun::Io(error)) => Err(MovingError::at(&path)(error)),
-            Err(Begun::Moving(error)) => Err(error),
+        // What an export that was killed left has nothing else in it.
+        if path.exists() {
+            refuse_strangers(&path)?;
         }
+        let held = place::begin(&path, make, |path| fs::remove_dir_all(path)).map_err(MovingError::at(&path))?;
+        Ok(Self { path, is_finished: false, _held: held })
     }
 
     /// Writes the manifest and takes the place.

@@ -22,14 +22,14 @@ pub fn above(place: &Path) -> &Path {
 ///
 /// # Errors
 /// Those of the two, and [`io::ErrorKind::ResourceBusy`] while another command writes the draft.
-pub fn begin<E: From<io::Error>>(
+pub fn begin(
     draft: &Path,
     make: impl FnOnce(&Path) -> io::Result<File>,
-    remove: impl FnOnce(&Path) -> Result<(), E>,
-) -> Result<File, E> {
+    remove: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<File> {
     let busy = || {
         let message = format!("another command is writing {}; wait for it, or write to another name", draft.display());
-        E::from(io::Error::new(io::ErrorKind::ResourceBusy, message))
+        io::Error::new(io::ErrorKind::ResourceBusy, message)
     };
     if draft.symlink_metadata().is_ok() {
         let left = File::open(draft)?;
@@ -40,7 +40,7 @@ pub fn begin<E: From<io::Error>>(
     }
     match make(draft) {
         Ok(made) if is_held(&made, draft)? => Ok(made),
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Err(busy()),
     }
 }

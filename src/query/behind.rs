@@ -126,7 +126,7 @@ impl Sort {
                         doc! { operator: [of, { "$literal": value.clone() }] }
                     };
                     let behind = compared("$$here", *descending, value);
-                    let equal = doc! { "$eq": ["$$here", { "$literal": value.clone() }] };
+                    let same = doc! { "$eq": ["$$here", { "$literal": value.clone() }] };
                     let with = |condition: Document| {
                         let vars = doc! { "here": { "$ifNull": [entry.clone(), Bson::Null] } };
                         doc! { "$expr": { "$let": { "vars": vars, "in": condition } } }
@@ -135,9 +135,9 @@ impl Sort {
                         // The entry is looked for once, which takes longer than all comparisons.
                         Some((SortKey::Path { path, descending }, last)) if path.as_str() == unique => {
                             let last = compared(&format!("${unique}"), *descending, last);
-                            (with(doc! { "$or": [behind, { "$and": [equal, last] }] }), None)
+                            (with(doc! { "$or": [behind, { "$and": [same, last] }] }), None)
                         }
-                        _ => (with(behind), Some(with(equal))),
+                        _ => (with(behind), Some(with(same))),
                     }
                 }
             };

@@ -172,8 +172,10 @@ async fn dead_ends(
         return Ok(dead_links(&object_type).chain(lone_parts(&object_type)).collect());
     }
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let summarized = |field: &Field| field.summaries.iter().map(|summary| summary.type_id).collect::<Vec<_>>();
-    let referred = object_type.fields.iter().flat_map(|field| field.ref_types.iter().copied().chain(summarized(field)));
+    let referred = object_type.fields.iter().flat_map(|field| {
+        let summarized = field.summaries.iter().map(|summary| summary.type_id);
+        field.ref_types.iter().copied().chain(summarized)
+    });
     let types = services.types_knowing(types, referred.collect()).await?;
     let references = absent_types(&object_type, &types).chain(dead_summaries(&object_type, &types));
     let parts = dead_links(&object_type).chain(lone_parts(&object_type)).chain(dead_sections(&object_type, &types));

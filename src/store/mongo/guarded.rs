@@ -26,7 +26,7 @@ impl GuardedParts {
     /// `None` if the whole filter may be sent as one condition.
     pub(super) fn of(filter: &Filter) -> Option<Self> {
         let Guarded { guard, question } = filter.guarded().filter(|halves| halves.question.tree().is_costly())?;
-        let (beside, behind) = sorted_out(question);
+        let (beside, behind) = halves(question.document());
         let beside: Vec<Document> = std::iter::once(guard.document().clone()).chain(beside).collect();
         Some(Self { beside: doc! { "$and": beside }, behind: doc! { "$and": behind } })
     }
@@ -42,7 +42,7 @@ impl GuardedParts {
 /// What of a guarded question may be planned without its guard; `None` if there is no guard.
 pub(super) fn plain_part(filter: &Filter) -> Option<Filter> {
     let Guarded { question, .. } = filter.guarded()?;
-    Some(all_of(sorted_out(question).0))
+    Some(all_of(halves(question.document()).0))
 }
 
 /// What of a filter cannot fail and takes next to no time, with its guard. It finds all that the filter finds, and more.
@@ -54,14 +54,9 @@ pub(super) fn cheap_part(filter: &Filter) -> Filter {
         Some(Guarded { guard, question }) => (guard.clone(), question),
         None => (Filter::all(), filter),
     };
-    let (mut beside, behind) = sorted_out(question);
+    let (mut beside, behind) = halves(question.document());
     beside.retain(|cheap| finds_by_index(cheap) || behind.iter().all(|costly| comes_before(cheap, costly)));
     guard.and(all_of(beside))
-}
-
-/// The conditions of a question that may stand beside a guard, and the others.
-fn sorted_out(question: &Filter) -> (Vec<Document>, Vec<Document>) {
-    halves(question.document())
 }
 
 /// The conditions of a filter that may stand beside a guard, and the others.
