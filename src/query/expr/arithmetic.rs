@@ -9,8 +9,9 @@ use super::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::{Decimal, Rounding};
 use super::evaluate::ExprNode;
 use super::parse::{ExprParser, call};
-use super::series;
-use super::value::{Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, type_name};
+use super::value::{
+    Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, through_doubles, type_name,
+};
 use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
@@ -307,40 +308,46 @@ fn abs(arguments: &Arguments<'_>) -> Outcome {
 fn exp(arguments: &Arguments<'_>) -> Outcome {
     match number(arguments)? {
         None => null(),
-        Some(Number::Decimal(number)) => found(Number::Decimal(series::exp(number))),
-        Some(number) => found(number.to_double().exp()),
+        Some(number) => found(through_doubles([number], |[x]| x.exp())),
     }
 }
 
-fn is_above_zero(number: Decimal) -> bool {
-    !number.is_negative() && !number.is_zero() && number != Decimal::NaN
+fn is_decimal(number: Number) -> bool {
+    matches!(number, Number::Decimal(_))
 }
 
-/// Decimals without a logarithm are treated as doubles: NaN stays NaN, and the rest is refused.
-fn logarithm(arguments: &Arguments<'_>, code: i32, decimal: fn(Decimal) -> Decimal, double: fn(f64) -> f64) -> Outcome {
+/// Whether it is above zero or no number at all, whose logarithm is itself.
+fn has_logarithm(number: Number) -> bool {
+    match number {
+        Number::Decimal(number) => !number.is_negative() && !number.is_zero(),
+        number => number.is_nan() || number.to_double() > 0.0,
+    }
+}
+
+/// That of NaN is a double in MongoDB, also for a decimal.
+fn logarithm(arguments: &Arguments<'_>, code: i32, function: fn(f64) -> f64) -> Outcome {
     match number(arguments)? {
         None => null(),
-        Some(Number::Decimal(number)) if is_above_zero(number) => found(Number::Decimal(decimal(number))),
+        Some(number) if number.is_nan() => found(f64::NAN),
         Some(number) => {
-            let number = number.to_double();
-            if number <= 0.0 {
-                let shown = general(number);
+            if !has_logarithm(number) {
+                let shown = general(number.to_double());
                 return failure(
                     code,
                     format!("{}'s argument must be a positive number, but is {shown}", arguments.name()),
                 );
             }
-            found(double(number))
+            found(through_doubles([number], |[x]| function(x)))
         }
     }
 }
 
 fn ln(arguments: &Arguments<'_>) -> Outcome {
-    logarithm(arguments, 28766, series::ln, f64::ln)
+    logarithm(arguments, 28766, f64::ln)
 }
 
 fn log10(arguments: &Arguments<'_>) -> Outcome {
-    logarithm(arguments, 28761, series::log10, f64::log10)
+    logarithm(arguments, 28761, f64::log10)
 }
 
 fn log(arguments: &Arguments<'_>) -> Outcome {
@@ -354,31 +361,26 @@ fn log(arguments: &Arguments<'_>) -> Outcome {
     let Some(base) = base.as_ref().and_then(Number::of) else {
         return failure(28757, format!("$log's base must be numeric, not {}", type_name(base.as_ref())));
     };
-    if matches!(x, Number::Decimal(_)) || matches!(base, Number::Decimal(_)) {
-        let (x, base) = (x.to_decimal(), base.to_decimal());
-        let is_one = base.subtract(Decimal::from_i64(1)).is_zero();
-        if is_above_zero(x) && is_above_zero(base) && !is_one {
-            return found(Number::Decimal(decimal_log(x, base)));
-        }
+    if !has_logarithm(x) {
+        let shown = general(x.to_double());
+        return failure(28758, format!("$log's argument must be a positive number, but is {shown}"));
     }
-    let (x, base) = (x.to_double(), base.to_double());
-    if x <= 0.0 {
-        return failure(28758, format!("$log's argument must be a positive number, but is {}", general(x)));
-    }
-    if base <= 0.0 || base.total_cmp(&1.0).is_eq() {
-        let shown = general(base);
+    if !has_logarithm(base) || base.to_exact_i64() == Some(1) {
+        let shown = general(base.to_double());
         return failure(28759, format!("$log's base must be a positive number not equal to 1, but is {shown}"));
     }
-    found(x.ln() / base.ln())
-}
-
-fn decimal_log(x: Decimal, base: Decimal) -> Decimal {
-    match base.to_exact_i64() {
-        Some(2) => series::log(x, 2),
-        Some(10) => series::log(x, 10),
-        // MongoDB 6.0 divides by the base itself, not by its logarithm.
-        _ => series::ln(x).divide(base),
+    if x.is_nan() || base.is_nan() {
+        return found(f64::NAN);
     }
+    let of_decimals = is_decimal(x) || is_decimal(base);
+    let whole_base = base.to_exact_i64().filter(|_| of_decimals);
+    found(through_doubles([x, base], |[x, base]| match whole_base {
+        Some(2) => x.log2(),
+        Some(10) => x.log10(),
+        // MongoDB 6.0 divides by the base itself, not by its logarithm.
+        _ if of_decimals => x.ln() / base,
+        _ => x.ln() / base.ln(),
+    }))
 }
 
 fn pow(arguments: &Arguments<'_>) -> Outcome {
@@ -401,9 +403,10 @@ fn pow(arguments: &Arguments<'_>) -> Outcome {
         return failure(28764, "$pow cannot take a base of 0 and a negative exponent");
     }
     found(match (x, y) {
-        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
-            Bson::from(Number::Decimal(series::pow(x.to_decimal(), y.to_decimal())))
-        }
+        _ if is_decimal(x) || is_decimal(y) => Bson::from(match y.to_exact_i64() {
+            Some(exponent) => Number::Decimal(x.to_decimal().power(exponent)),
+            None => through_doubles([x, y], |[x, y]| x.powf(y)),
+        }),
         (Number::Double(_), _) | (_, Number::Double(_)) => Bson::Double(x.to_double().powf(y.to_double())),
         _ => {
             let exact = x.to_exact_i64().zip(y.to_exact_i64()).and_then(|(x, y)| integer_power(x, y));

@@ -115,7 +115,7 @@ impl Decimal {
     }
 
     /// Drops zeros behind the point.
-    fn with_fewest_places(self) -> Self {
+    pub(super) fn with_fewest_places(self) -> Self {
         let Self::Finite { negative, mut coefficient, mut exponent } = self else { return self };
         while exponent < 0 && coefficient != 0 && coefficient.is_multiple_of(10) {
             coefficient /= 10;
@@ -176,17 +176,6 @@ impl Decimal {
     pub(super) fn to_exact_i64(self) -> Option<i64> {
         let whole = self.quantized(0, Rounding::Truncate);
         if self.subtract(whole).is_zero() { whole.to_i64_truncated() } else { None }
-    }
-
-    /// Whether it is odd, for a whole number of whatever size.
-    pub(super) fn is_odd(self) -> Option<bool> {
-        let Self::Finite { coefficient, exponent, .. } = self else { return None };
-        let places = exponent.min(0).unsigned_abs();
-        match 10_u128.checked_pow(places) {
-            Some(unit) if coefficient.is_multiple_of(unit) => Some(exponent <= 0 && coefficient / unit % 2 == 1),
-            None if coefficient == 0 => Some(false),
-            _ => None,
-        }
     }
 
     /// The whole part, if it fits.
@@ -353,6 +342,20 @@ impl Decimal {
         };
         kept += u128::from(up);
         Self::Finite { negative, coefficient: kept, exponent }
+    }
+
+    /// To the power of a whole number, with all 34 digits.
+    pub(super) fn power(self, exponent: i64) -> Self {
+        let (mut product, mut square, mut left) = (Self::from_i64(1), self, exponent.unsigned_abs());
+        while left > 0 {
+            if left % 2 == 1 {
+                product = product.multiply(square);
+            }
+            square = square.multiply(square);
+            left /= 2;
+        }
+        let power = if exponent < 0 { Self::from_i64(1).divide(product) } else { product };
+        power.quantized(MIN_EXPONENT, Rounding::Truncate)
     }
 
     /// The square root of a number that is not below zero.

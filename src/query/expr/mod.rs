@@ -12,7 +12,6 @@
 mod accumulate;
 mod arithmetic;
 mod array;
-mod binary128;
 mod boolean;
 mod bounds;
 mod call;
@@ -31,7 +30,6 @@ mod operators;
 mod parse;
 mod regex;
 mod rounding;
-mod series;
 mod set;
 mod sort_array;
 mod string;

@@ -37,11 +37,6 @@ impl Natural {
         Self(limbs)
     }
 
-    /// Two to the power of `power`.
-    pub(super) fn power_of_two(power: u32) -> Self {
-        (0..power / 127).fold(Self::new(1 << (power % 127)), |product, _| product.multiply(&Self::new(1 << 127)))
-    }
-
     /// From decimal digits; anything else among them is skipped.
     pub(super) fn from_digits(digits: &str) -> Self {
         let bytes: Vec<u32> = digits.bytes().filter(u8::is_ascii_digit).map(|byte| u32::from(byte - b'0')).collect();

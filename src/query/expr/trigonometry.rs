@@ -3,8 +3,7 @@
 use super::arithmetic::number;
 use super::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::Decimal;
-use super::series;
-use super::value::{Number, Outcome, failure, found, general, is_nullish, null, type_name};
+use super::value::{Number, Outcome, failure, found, general, is_nullish, null, through_doubles, type_name};
 
 /// Which arguments a function has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +21,19 @@ const F: Folding = Folding::Whole;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator { name: "$sin", shape: ONE, folding: F, run: |a| apply(a, Domain::Finite, f64::sin, series::sin) },
-    Operator { name: "$cos", shape: ONE, folding: F, run: |a| apply(a, Domain::Finite, f64::cos, series::cos) },
-    Operator { name: "$tan", shape: ONE, folding: F, run: |a| apply(a, Domain::Finite, f64::tan, series::tan) },
-    Operator { name: "$asin", shape: ONE, folding: F, run: |a| apply(a, Domain::Unit, f64::asin, series::asin) },
-    Operator { name: "$acos", shape: ONE, folding: F, run: |a| apply(a, Domain::Unit, f64::acos, series::acos) },
-    Operator { name: "$atan", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::atan, series::atan) },
+    Operator { name: "$sin", shape: ONE, folding: F, run: |a| apply(a, Domain::Finite, f64::sin) },
+    Operator { name: "$cos", shape: ONE, folding: F, run: |a| apply(a, Domain::Finite, f64::cos) },
+    Operator { name: "$tan", shape: ONE, folding: F, run: |a| apply(a, Domain::Finite, f64::tan) },
+    Operator { name: "$asin", shape: ONE, folding: F, run: |a| apply(a, Domain::Unit, f64::asin) },
+    Operator { name: "$acos", shape: ONE, folding: F, run: |a| apply(a, Domain::Unit, f64::acos) },
+    Operator { name: "$atan", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::atan) },
     Operator { name: "$atan2", shape: Shape::Exactly(2), folding: F, run: atan2 },
-    Operator { name: "$sinh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::sinh, series::sinh) },
-    Operator { name: "$cosh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::cosh, series::cosh) },
-    Operator { name: "$tanh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::tanh, series::tanh) },
-    Operator { name: "$asinh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, asinh, series::asinh) },
-    Operator { name: "$acosh", shape: ONE, folding: F, run: |a| apply(a, Domain::FromOne, acosh, series::acosh) },
-    Operator { name: "$atanh", shape: ONE, folding: F, run: |a| apply(a, Domain::Unit, atanh, series::atanh) },
+    Operator { name: "$sinh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::sinh) },
+    Operator { name: "$cosh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::cosh) },
+    Operator { name: "$tanh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, f64::tanh) },
+    Operator { name: "$asinh", shape: ONE, folding: F, run: |a| apply(a, Domain::All, asinh) },
+    Operator { name: "$acosh", shape: ONE, folding: F, run: |a| apply(a, Domain::FromOne, acosh) },
+    Operator { name: "$atanh", shape: ONE, folding: F, run: |a| apply(a, Domain::Unit, atanh) },
     Operator { name: "$degreesToRadians", shape: ONE, folding: F, run: |a| angle(a, true) },
     Operator { name: "$radiansToDegrees", shape: ONE, folding: F, run: |a| angle(a, false) },
 ];
@@ -68,22 +67,13 @@ impl Domain {
     }
 }
 
-fn apply(
-    arguments: &Arguments<'_>,
-    domain: Domain,
-    double: fn(f64) -> f64,
-    decimal: fn(Decimal) -> Decimal,
-) -> Outcome {
+fn apply(arguments: &Arguments<'_>, domain: Domain, function: fn(f64) -> f64) -> Outcome {
     let Some(number) = number(arguments)? else { return null() };
     if !domain.contains(number) {
         let (name, shown) = (arguments.name(), general(number.to_double()));
         return failure(50989, format!("cannot apply {name} to {shown}, value must be in {}", domain.description()));
     }
-    match number {
-        Number::Decimal(Decimal::NaN) => found(Number::Decimal(Decimal::NaN)),
-        Number::Decimal(number) => found(Number::Decimal(decimal(number))),
-        number => found(double(number.to_double())),
-    }
+    found(through_doubles([number], |[x]| function(x)))
 }
 
 /// `f64::asinh` of the standard library is less exact than the C library's.
@@ -138,19 +128,22 @@ fn atan2(arguments: &Arguments<'_>) -> Outcome {
             }
         }
     }
-    match numbers {
-        [y @ Number::Decimal(_), x] | [y, x @ Number::Decimal(_)] => {
-            found(Number::Decimal(series::atan2(y.to_decimal(), x.to_decimal())))
-        }
-        [y, x] => found(y.to_double().atan2(x.to_double())),
-    }
+    found(through_doubles(numbers, |[y, x]| y.atan2(x)))
+}
+
+const fn positive(coefficient: u128, exponent: i32) -> Decimal {
+    Decimal::Finite { negative: false, coefficient, exponent }
 }
 
 fn angle(arguments: &Arguments<'_>, to_radians: bool) -> Outcome {
     const HALF_TURN: f64 = std::f64::consts::PI;
+    const DEGREE: Decimal = positive(1_745_329_251_994_329_576_923_690_768_488_613, -35);
+    const RADIAN: Decimal = positive(5_729_577_951_308_232_087_679_815_481_410_517, -32);
     match number(arguments)? {
         None => null(),
-        Some(Number::Decimal(number)) => found(Number::Decimal(series::convert_angle(number, to_radians))),
+        Some(Number::Decimal(number)) => {
+            found(Number::Decimal(number.multiply(if to_radians { DEGREE } else { RADIAN })))
+        }
         Some(number) if to_radians => found(number.to_double() * (HALF_TURN / 180.0)),
         Some(number) => found(number.to_double() * (180.0 / HALF_TURN)),
     }

@@ -173,6 +173,16 @@ impl Number {
     }
 }
 
+/// A function of doubles. With a decimal among the numbers its value is a decimal: of 15 digits, as a double counts beside one.
+pub(super) fn through_doubles<const N: usize>(numbers: [Number; N], function: impl FnOnce([f64; N]) -> f64) -> Number {
+    let value = function(numbers.map(Number::to_double));
+    if numbers.iter().any(|number| matches!(number, Number::Decimal(_))) {
+        Number::Decimal(Decimal::from_f64_with_15_digits(value).with_fewest_places())
+    } else {
+        Number::Double(value)
+    }
+}
+
 impl From<Number> for Bson {
     fn from(number: Number) -> Self {
         match number {

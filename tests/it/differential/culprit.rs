@@ -51,20 +51,24 @@ fn is_expression_beside_others(filter: &Document) -> bool {
     expressions > 0 && all > 1
 }
 
-/// Whether one of these functions gives other values on the documents, asked by itself. What a question makes of them may
-/// differ in more than digits: conditions hold or not, groups come in another order.
+/// Whether one of these functions gives other values on the documents, or fails, on one store alone, asked by itself. What a question
+/// makes of them may differ in more: conditions hold or not, groups come in another order.
 pub(super) async fn differs_by_itself(bench: &Bench, question: &Question, functions: &[&str]) -> bool {
     let stages = question.pipeline.clone().map(Bson::from);
     let filter = Bson::from(question.filter.clone());
+    let projection = question.projection.clone().map(Bson::from);
     let mut calls = Vec::new();
-    [Some(&filter), stages.as_ref()].into_iter().flatten().for_each(|part| add_calls(part, functions, &mut calls));
+    let parts = [Some(&filter), projection.as_ref(), stages.as_ref()];
+    parts.into_iter().flatten().for_each(|part| add_calls(part, functions, &mut calls));
     for call in calls {
         let stage = bson!({ "$project": { "value": call } });
         let asked = Question { pipeline: Some(vec![stage]), ..question.clone() };
         let answers = bench.ask(&asked).await;
-        if let (Ok(mongo), Ok(plain)) = (&answers.mongo, &answers.plain)
-            && !is_same_found(mongo, plain)
-        {
+        let differs = match (&answers.mongo, &answers.plain) {
+            (Ok(mongo), Ok(plain)) => !is_same_found(mongo, plain),
+            (mongo, plain) => mongo.is_ok() != plain.is_ok(),
+        };
+        if differs {
             return true;
         }
     }

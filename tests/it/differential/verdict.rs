@@ -36,8 +36,11 @@ pub(super) enum Known {
     Refused,
     /// Our regular expressions lack what their engine lacks, and say so.
     RegularExpression,
-    /// MongoDB computes exponentials, logarithms, roots and angles of decimals with a library whose last digits are its own.
-    LastDigits,
+    /// MongoDB computes logarithms, roots and angles of decimals to 34 digits, of which the last may be wrong. Here they have the 15
+    /// digits of doubles, and their range; roots, powers and degrees have 34.
+    DecimalDigits,
+    /// MongoDB guesses what a text says of a date; here it must be in ISO 8601 or in a format.
+    DateInText,
     /// Without a limit MongoDB may project before it sorts, if it takes the paths of the order for ones that the projection has
     /// kept as they were; arrays can be shorter then. With a limit it sorts first, and answers as the embedded store does.
     SortOfProjected,
@@ -79,9 +82,10 @@ impl Known {
         match self {
             Self::Refused => "refused on purpose",
             Self::RegularExpression => "a regular expression that the engine lacks",
+            Self::DateInText => "a date in a text that is not ISO 8601",
             Self::SortOfProjected => "an order of what is projected",
             Self::ServerFault => "a fault of the server's planner",
-            Self::LastDigits => "the last digits of a decimal function",
+            Self::DecimalDigits => "the digits of a decimal function",
             Self::FailurePassedByIndex => "a failing document that an index led past",
             Self::FailureByPlan => "a failure that the server meets or not as it has an index",
             Self::OtherEngine => "an answer of the server's second engine",
@@ -96,6 +100,9 @@ impl Known {
     }
 }
 
+/// What reads dates in texts.
+const READS_DATES: [&str; 3] = ["$dateFromString", "$toDate", "$convert"];
+
 /// What MongoDB 6.0.5 says of a negated comparison of `_id` with a symbol.
 const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
 /// What its second engine says of some groups by a decimal: "duplicate field".
@@ -105,7 +112,7 @@ const LEFT_ALONE: i32 = 5_868_001;
 /// All of these.
 const FAULTS: [i32; 3] = [CANNOT_INVERT_BOUNDS, DUPLICATE_FIELD, LEFT_ALONE];
 
-/// Functions of decimals whose last digits may differ.
+/// Functions of decimals whose digits may differ.
 const TRANSCENDENTAL: [&str; 21] = [
     "$exp",
     "$ln",
@@ -168,7 +175,9 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if mongo.is_ok() != plain.is_ok() {
         let by_scan = bench.ask_server(question, Asked::ByScan).await;
         let are_near = || match (&by_scan, plain) {
-            (Ok(by_scan), Ok(plain)) => names_transcendental(question) && is_near_found(by_scan, plain, OFF_BY),
+            (Ok(by_scan), Ok(plain)) => {
+                names_transcendental(question) && is_near_found(by_scan, plain, off_by(question))
+            }
             _ => false,
         };
         if is_same_answer(&by_scan, plain) || are_near() {
@@ -227,14 +236,16 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if let (Ok(mongo), Ok(plain)) = (mongo, plain)
         && transcendental
     {
-        // What is left of a division by a number is as far off as that number was, often.
-        let divides = is_named(question, &["$mod"]);
-        if is_near_found(mongo, plain, if divides { u128::MAX } else { OFF_BY }) {
-            return Some(Known::LastDigits);
+        if is_near_found(mongo, plain, off_by(question)) {
+            return Some(Known::DecimalDigits);
         }
     }
     let is_of_digits = transcendental && differs_by_itself(bench, question, &TRANSCENDENTAL).await;
-    is_of_digits.then_some(Known::LastDigits)
+    if is_of_digits {
+        return Some(Known::DecimalDigits);
+    }
+    let is_of_dates = is_named(question, &READS_DATES) && differs_by_itself(bench, question, &READS_DATES).await;
+    is_of_dates.then_some(Known::DateInText)
 }
 
 async fn known_of_pipeline(bench: &Bench, question: &Question, mongo: &Answer, plain: &Answer) -> Option<Known> {
@@ -253,7 +264,7 @@ async fn known_of_pipeline(bench: &Bench, question: &Question, mongo: &Answer, p
                 Some(documents.into_iter().map(|document| by_name(document.into())).collect())
             };
             let (mongo, plain) = (Bson::Array(in_order(mongo)?), Bson::Array(in_order(plain)?));
-            let is_near = names(&written, &TRANSCENDENTAL) && is_near(&mongo, &plain, OFF_BY);
+            let is_near = names(&written, &TRANSCENDENTAL) && is_near(&mongo, &plain, off_by(question));
             (is_same(&mongo, &plain) || is_near).then_some(Known::PlaceOfMembers)
         }
         _ => None,
@@ -324,8 +335,24 @@ fn is_near(left: &Bson, right: &Bson, off_by: u128) -> bool {
     }
 }
 
-/// How many units of the last of 34 digits MongoDB may be off.
-const OFF_BY: u128 = 1000;
+/// Those that have 34 digits on both stores.
+const EXACT: [&str; 3] = ["$sqrt", "$degreesToRadians", "$radiansToDegrees"];
+
+/// How many units of the last of 34 digits the answers may be apart: what is left of a division by a number is as far off as that
+/// number was, often.
+fn off_by(question: &Question) -> u128 {
+    let is_exact = |name: &&str| EXACT.contains(name);
+    let (exact, through_doubles): (Vec<&str>, Vec<&str>) = TRANSCENDENTAL.into_iter().partition(is_exact);
+    if is_named(question, &["$mod"]) {
+        u128::MAX
+    } else if is_named(question, &through_doubles) {
+        10_u128.pow(20)
+    } else if is_named(question, &exact) {
+        1000
+    } else {
+        0
+    }
+}
 
 fn are_near(left: &str, right: &str, off_by: u128) -> bool {
     let same_sign = left.starts_with('-') == right.starts_with('-');

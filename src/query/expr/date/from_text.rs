@@ -1,10 +1,9 @@
-//! `$dateFromString`: by a format, or by guessing as PHP's `strtotime` does.
+//! `$dateFromString`: by a format, or by ISO 8601.
 
 use bson::{Bson, DateTime};
 
 use super::calendar::{DAY, days_from_civil, days_in_month, first_iso_monday};
 use super::format::check;
-use super::free_text::{abbreviation, parse_text};
 use super::time_zone;
 use super::zone::{Zone, offset};
 use crate::query::error::EvalError;
@@ -65,31 +64,95 @@ fn parse(text: &str, format: Option<&str>, zone: Option<Zone>) -> Result<i64, Ev
     }
 }
 
+/// A date and maybe a time in ISO 8601: `2017-02-08`, `20170208T1210`, `2017-W06-3 12:10:40.787+01:00`. `zone` is that of a text that
+/// names none.
+pub(in crate::query::expr) fn parse_text(text: &str, zone: Option<Zone>) -> Result<i64, EvalError> {
+    by_iso(text).map_or_else(|| unreadable(text), |parts| parts.millis(text, zone))
+}
+
+fn by_iso(text: &str) -> Option<DateParts> {
+    let mut rest = text;
+    let mut parts = date_by_iso(&mut rest)?;
+    if let Some(time) = rest.strip_prefix(['T', 't', ' ']).filter(|time| starts_with_digit(time)) {
+        rest = time;
+        time_by_iso(&mut rest, &mut parts)?;
+    }
+    rest = rest.strip_prefix(' ').unwrap_or(rest);
+    if !rest.is_empty() {
+        parts.offset = Some(named_offset(&mut rest)?);
+    }
+    rest.is_empty().then_some(parts)
+}
+
+/// `2017-02-08`, `2017-02`, `20170208`, `2017-W06-3`, `2017W06` off the front.
+fn date_by_iso(text: &mut &str) -> Option<DateParts> {
+    let year = digits(text, 4, 4)?;
+    let is_long = take(text, "-");
+    if take(text, "W") {
+        let week = digits(text, 2, 2)?;
+        let day = if take(text, "-") { digits(text, 1, 1)? } else { digits(text, 1, 1).unwrap_or(1) };
+        let (iso_year, iso_week, iso_day) = (Some(year), Some(week), Some(day));
+        return Some(DateParts { iso_year, iso_week, iso_day, ..DateParts::default() });
+    }
+    let month = digits(text, 2, 2)?;
+    let day = if is_long && !take(text, "-") { 1 } else { digits(text, 2, 2)? };
+    Some(DateParts { year: Some(year), month: Some(month), day: Some(day), ..DateParts::default() })
+}
+
+/// `12`, `12:10`, `121040`, `12:10:40.787` off the front; further digits of a fraction are dropped.
+fn time_by_iso(text: &mut &str, parts: &mut DateParts) -> Option<()> {
+    parts.hour = Some(digits(text, 2, 2)?);
+    let is_long = take(text, ":");
+    if is_long || starts_with_digit(text) {
+        parts.minute = Some(digits(text, 2, 2)?);
+    }
+    if parts.minute.is_some() && if is_long { take(text, ":") } else { starts_with_digit(text) } {
+        parts.second = Some(digits(text, 2, 2)?);
+        if take(text, ".") {
+            let length = text.bytes().take_while(u8::is_ascii_digit).count();
+            let (fraction, rest) = text.split_at_checked(length).filter(|_| length > 0)?;
+            parts.millisecond = format!("{fraction:0<3}").get(..3)?.parse().ok();
+            *text = rest;
+        }
+    }
+    Some(())
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|next: char| next.is_ascii_digit())
+}
+
+fn take(text: &mut &str, prefix: &str) -> bool {
+    let rest = text.strip_prefix(prefix);
+    *text = rest.unwrap_or(text);
+    rest.is_some()
+}
+
 /// The failure for a text that is no date.
-pub(super) fn unreadable<T>(text: &str) -> Result<T, EvalError> {
+fn unreadable<T>(text: &str) -> Result<T, EvalError> {
     failure(FAILED, format!("error parsing date string '{text}'"))
 }
 
 /// What was read out of a text.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct DateParts {
-    pub(super) year: Option<i64>,
-    pub(super) month: Option<i64>,
-    pub(super) day: Option<i64>,
-    pub(super) iso_year: Option<i64>,
-    pub(super) iso_week: Option<i64>,
-    pub(super) iso_day: Option<i64>,
-    pub(super) hour: Option<i64>,
-    pub(super) minute: Option<i64>,
-    pub(super) second: Option<i64>,
-    pub(super) millisecond: Option<i64>,
+struct DateParts {
+    year: Option<i64>,
+    month: Option<i64>,
+    day: Option<i64>,
+    iso_year: Option<i64>,
+    iso_week: Option<i64>,
+    iso_day: Option<i64>,
+    hour: Option<i64>,
+    minute: Option<i64>,
+    second: Option<i64>,
+    millisecond: Option<i64>,
     /// Seconds east of Greenwich.
-    pub(super) offset: Option<i64>,
+    offset: Option<i64>,
 }
 
 impl DateParts {
     /// The instant; a time zone may be in the text or given beside it, not both.
-    pub(super) fn millis(&self, text: &str, zone: Option<Zone>) -> Result<i64, EvalError> {
+    fn millis(&self, text: &str, zone: Option<Zone>) -> Result<i64, EvalError> {
         let days = match (self.year, self.month, self.day, self.iso_year) {
             (Some(year), Some(month), Some(day), None) => {
                 if !(1..=12).contains(&month) || !(1..=days_in_month(year, month)).contains(&day) {
@@ -127,7 +190,7 @@ impl DateParts {
 }
 
 /// Takes from `least` to `most` digits off the front.
-pub(super) fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
+fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if count < least {
         return None;
@@ -187,7 +250,7 @@ fn named_offset(text: &mut &str) -> Option<i64> {
 }
 
 /// `Z`, `+hh`, `+hhmm`, `+hh:mm` off the front.
-pub(super) fn numeric_offset(text: &mut &str) -> Option<i64> {
+fn numeric_offset(text: &mut &str) -> Option<i64> {
     if let Some(rest) = text.strip_prefix(['Z', 'z']) {
         *text = rest;
         return Some(0);
@@ -203,4 +266,35 @@ pub(super) fn numeric_offset(text: &mut &str) -> Option<i64> {
     let (head, rest) = text.split_at(length);
     *text = rest;
     offset(head)
+}
+
+/// Seconds east of Greenwich of a usual abbreviation.
+fn abbreviation(name: &str) -> Option<i64> {
+    let hours = match name {
+        "z" | "utc" | "gmt" | "wet" => 0,
+        "cet" | "bst" | "west" | "met" => 1,
+        "cest" | "eet" => 2,
+        "eest" | "msk" => 3,
+        "jst" => 9,
+        "edt" => -4,
+        "est" | "cdt" => -5,
+        "cst" | "mdt" => -6,
+        "mst" | "pdt" => -7,
+        "pst" | "akdt" => -8,
+        "akst" => -9,
+        "hst" => -10,
+        // The military letters; J is not used.
+        letter if letter.len() == 1 => return military(letter.bytes().next()?).map(|hours| hours * 3600),
+        _ => return None,
+    };
+    Some(hours * 3600)
+}
+
+fn military(letter: u8) -> Option<i64> {
+    Some(match letter {
+        b'a'..=b'i' => i64::from(letter - b'a') + 1,
+        b'k'..=b'm' => i64::from(letter - b'k') + 10,
+        b'n'..=b'y' => -(i64::from(letter - b'n') + 1),
+        _ => return None,
+    })
 }

@@ -2,7 +2,6 @@
 
 mod calendar;
 mod format;
-mod free_text;
 mod from_text;
 mod parts;
 mod shift;
@@ -17,7 +16,7 @@ use super::value::{failure, is_nullish, type_name};
 use crate::query::error::EvalError;
 
 pub(super) use format::iso_text;
-pub(super) use free_text::parse_text;
+pub(super) use from_text::parse_text;
 
 use calendar::Moment;
 use zone::Zone;

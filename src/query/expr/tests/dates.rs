@@ -102,17 +102,34 @@ fn dates_are_read_by_formats() {
 }
 
 #[test]
-fn dates_are_read_in_usual_notations() {
+fn dates_are_read_in_iso_8601() {
     let midnight = 1_486_512_000_000;
-    for text in ["2017-02-08", "20170208", "Feb 8 2017", "8 February 2017", "02/08/2017", "8.2.2017", "Wed 2017-02-08"]
+    for text in ["2017-02-08", "20170208", "2017-W06-3", "2017W063", "2017-02-08T00", "2017-02-08 0000", "2017-02-08Z"]
     {
         assert_eq!(value(bson!({ "$toDate": text })), date(midnight), "{text}");
     }
     let afternoon = midnight + 15 * 3_600_000;
-    for text in ["2017-02-08T15:00:00Z", "February 8, 2017 3pm", "2017-02-08 18:00 +0300", "2017-02-08T10:00 EST"] {
+    for text in ["2017-02-08T15:00:00Z", "20170208T1500", "2017-02-08 18:00 +0300", "2017-02-08T10:00 EST"] {
         assert_eq!(value(bson!({ "$toDate": text })), date(afternoon), "{text}");
     }
+    assert_eq!(value(bson!({ "$toDate": "2017-02" })), date(1_485_907_200_000));
+    assert_eq!(value(bson!({ "$toDate": "2017-02-08T15:00:00.1234567+00:00" })), date(afternoon + 123));
+    let in_zone = bson!({ "$dateFromString": { "dateString": "2017-02-08T10:00", "timezone": "America/New_York" } });
+    assert_eq!(value(in_zone), date(afternoon));
+}
+
+#[test]
+fn other_texts_are_no_dates() {
     for text in ["", "x", "Friday", "2017", "12:10", "2017-02-30", "2017-02-08 America/New_York", "2017-02-08T25:00"] {
+        assert_eq!(code(bson!({ "$toDate": text })), 241, "{text}");
+    }
+    for text in
+        ["2017-02-08T", "2017-02-08T12:", "2017-02-08T12:10:40.", "201702", "2017-2-8", "2017-02-08 1:2", "ä017"]
+    {
+        assert_eq!(code(bson!({ "$toDate": text })), 241, "{text}");
+    }
+    for text in ["Feb 8 2017", "02/08/2017", "8.2.2017", "Wed 2017-02-08", "2017-02-08 3pm", "@1486512000", "tomorrow"]
+    {
         assert_eq!(code(bson!({ "$toDate": text })), 241, "{text}");
     }
 }
