@@ -93,7 +93,7 @@ pub async fn get_object(services: &Services, caller: &Caller, id: i64) -> Result
 /// The object that was found under an id, if the caller may see it.
 ///
 /// # Errors
-/// As [`Types::absent`](super::type_catalog::Types::absent).
+/// [`ErrorCode::ObjectNotFound`] for a hidden object as for none.
 pub(super) async fn seen(
     services: &Services,
     caller: &Caller,
@@ -101,7 +101,7 @@ pub(super) async fn seen(
     found: Option<RawDocumentBuf>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let types = services.types_of(found.as_deref()).await?;
-    found.filter(|object| types.shows(caller, object)).ok_or_else(|| types.absent(caller, id))
+    found.filter(|object| types.shows(caller, object)).ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))
 }
 
 /// Stores a new object.
@@ -284,10 +284,6 @@ async fn change_object(
     for _ in 0..resource::ATTEMPTS {
         match resource::change::<Objects>(services, id, &IfMatch::Absent, &permitted).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => {
-                let types = services.types.current(&*services.store, services.max_time).await?;
-                return Err(types.absent(caller, id));
-            }
             outcome => return outcome,
         }
     }
@@ -407,8 +403,7 @@ async fn remove_objects(
     let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
     let find = async || {
         let found = services.store.find(Objects::COLLECTION, &query).await?;
-        refuse_hidden(services, caller, ids, &found).await?;
-        Ok(found)
+        within_reach(services, caller, &found).await
     };
     let removed = remove_found(services, caller, if_match, on_references, find).await?;
     let found: HashSet<i64> = removed.iter().filter_map(|object| integer(object, "public_id")).collect();
@@ -416,21 +411,14 @@ async fn remove_objects(
     Ok(BulkRemoval { removed, not_found })
 }
 
-/// For a caller from whom some type is hidden: refuses ids without an object that the caller may remove, whether the
-/// object exists or not.
-async fn refuse_hidden(
-    services: &Services,
-    caller: &Caller,
-    ids: &[i64],
-    found: &Documents,
-) -> Result<(), ServiceError> {
+/// Those of the objects that the caller may see or remove; the others count as missing.
+async fn within_reach(services: &Services, caller: &Caller, found: &Documents) -> Result<Documents, ServiceError> {
     let types = services.types_of(found.iter()).await?;
-    if types.visible_to(caller).is_none() {
-        return Ok(());
+    let mut reached = Documents::default();
+    for object in found.iter().filter(|object| types.shows_or_allows(caller, object, Permission::Delete)) {
+        reached.push(object);
     }
-    let within_reach = found.iter().filter(|object| types.shows_or_allows(caller, object, Permission::Delete));
-    let known: HashSet<i64> = within_reach.filter_map(|object| integer(object, "public_id")).collect();
-    ids.iter().find(|id| !known.contains(id)).map_or(Ok(()), |id| Err(types.absent(caller, *id)))
+    Ok(reached)
 }
 
 /// Removes what `find` finds, as one unit with the handling of references. Repeats after a concurrent change.

@@ -178,9 +178,10 @@ async fn clearable(
     object: &RawDocument,
 ) -> Result<Arc<TypeEntry>, ServiceError> {
     match changeable(types, caller, object, Permission::Update) {
-        Err(ServiceError::Refused { code: ErrorCode::AclDenied | ErrorCode::TypeInactive, .. })
-            if !may_read(services, caller, object).await? =>
-        {
+        Err(ServiceError::Refused {
+            code: ErrorCode::ObjectNotFound | ErrorCode::AclDenied | ErrorCode::TypeInactive,
+            ..
+        }) if !may_read(services, caller, object).await? => {
             let message = "objects that you may neither see nor change refer to this";
             Err(ServiceError::refused(ErrorCode::AclDenied, message))
         }
@@ -215,7 +216,7 @@ pub(super) fn changeable(
     permission: Permission,
 ) -> Result<Arc<TypeEntry>, ServiceError> {
     if !types.shows_or_allows(caller, object, permission) {
-        return Err(types.absent(caller, integer(object, "public_id").unwrap_or_default()));
+        return Err(ServiceError::not_found(Objects::NOT_FOUND, integer(object, "public_id").unwrap_or_default()));
     }
     let Some(entry) = integer(object, "type_id").and_then(|id| types.get(id).cloned()) else {
         let message = "the type of this object does not exist any more; it can be read, and deleted by a caller from whom no \

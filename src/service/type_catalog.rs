@@ -23,7 +23,6 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::history::former::FormerTypes;
-use super::kinds::{Objects, Resource};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{flag, integer};
 use crate::domain::object_fields::FieldRules;
@@ -297,17 +296,6 @@ impl Types {
         let entry = integer(object, "type_id").and_then(|id| self.get(id));
         self.shows(caller, object)
             || entry.is_some_and(|entry| entry.object_type.acl.allows(caller.group_id, permission))
-    }
-
-    /// The refusal for an id without a visible object. A caller from whom nothing is hidden gets
-    /// [`ErrorCode::ObjectNotFound`]. A caller from whom some type is hidden gets [`ErrorCode::AclDenied`], whether
-    /// there is a hidden object or none, because the answer must not tell which.
-    pub fn absent(&self, caller: &Caller, id: i64) -> ServiceError {
-        if self.visible_to(caller).is_none() {
-            return ServiceError::not_found(Objects::NOT_FOUND, id);
-        }
-        let message = format!("object {id} does not exist, or the access list of its type hides it from your group");
-        ServiceError::refused(ErrorCode::AclDenied, message)
     }
 }
 

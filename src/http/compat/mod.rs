@@ -16,6 +16,8 @@ mod rendered;
 mod request;
 mod values;
 
+use std::sync::Arc;
+
 use actix_web::Route;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -30,7 +32,7 @@ use super::error::ApiError;
 use super::routes::{self, Routes};
 use super::state::HttpState;
 use crate::domain::Violation;
-use crate::service::{ErrorCode, dangling};
+use crate::service::{Caller, ErrorCode, dangling};
 
 pub use self::own::routes_of_datagerry;
 
@@ -94,8 +96,17 @@ async fn around(
     let mut response = handled?.map_into_boxed_body();
     if response.status().is_success() {
         warn(response.headers_mut(), ignored.into_iter(), &dangling);
+    } else if let Some(error) = denial(&state, &response).await {
+        return Ok(response.into_response(error.error_response()));
     }
     answer::translated(&state, response, &pattern, &asked).await
+}
+
+/// What DATAGERRY's clients get in the place of a 404, as [`own::denied`].
+async fn denial(state: &HttpState, response: &ServiceResponse) -> Option<ApiError> {
+    let error = response.response().extensions().get::<ApiError>()?.clone();
+    let caller = response.request().extensions().get::<Arc<Caller>>().cloned()?;
+    own::denied(state, &caller, &error).await
 }
 
 /// Names what was ignored, and references that lead nowhere.

@@ -116,7 +116,8 @@ async fn change_several(
                 }
             }
             Err(error) => {
-                let mut item = ApiError::from(error).as_item();
+                let error = ApiError::from(error);
+                let mut item = denied(&state, &caller, &error).await.unwrap_or(error).as_item();
                 item["public_id"] = json!(id);
                 item["error_message"] = item["message"].clone();
                 failed.push(item);
@@ -130,6 +131,16 @@ async fn change_several(
     let mut response = envelope::json(StatusCode::ACCEPTED, body.to_string().into_bytes(), |_| {});
     super::warn(response.headers_mut(), std::iter::empty(), &warnings);
     Ok(response)
+}
+
+/// DATAGERRY answers 403 for a hidden object. So an id of nothing gets the same, for a caller from whom some type is hidden.
+pub(super) async fn denied(state: &HttpState, caller: &Caller, error: &ApiError) -> Option<ApiError> {
+    if error.code() != ErrorCode::ObjectNotFound {
+        return None;
+    }
+    let types = state.services.types.current(&*state.services.store, state.services.max_time).await.ok()?;
+    let message = "the object does not exist, or the access list of its type hides it from your group";
+    types.visible_to(caller).map(|_| ApiError::new(ErrorCode::AclDenied, message))
 }
 
 /// The members that a change of several objects may set: fields and whether they are active. All else is of one object.

@@ -98,12 +98,8 @@ const ONCE: Of = Operations(&[
 /// Operations that change a user or a credential.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
-/// Operations that read, write or delete one object, or all of a type.
-const OBJECT_ACCESS: Of = Operations(&[
-    "create_object",
-    "create_objects",
-    "patch_selected_objects",
-    "delete_selected_objects",
+/// Operations on objects by their ids.
+const OBJECT_BY_ID: Of = Operations(&[
     "render_object",
     "get_object",
     "get_state",
@@ -112,7 +108,20 @@ const OBJECT_ACCESS: Of = Operations(&[
     "diff_object",
     "revert_object",
     "restore_object",
-    "list_unclean",
+    "update_object",
+    "patch_object",
+    "set_state",
+    "delete_object",
+    "delete_objects",
+]);
+/// Operations that need a permission of a type which the caller may lack without the objects being hidden.
+const OBJECT_PERMITS: Of = Operations(&[
+    "create_object",
+    "create_objects",
+    "patch_selected_objects",
+    "delete_selected_objects",
+    "revert_object",
+    "restore_object",
     "export_objects",
     "import_objects",
     "clean_objects",
@@ -214,10 +223,10 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightMissing => &[Rights],
         ErrorCode::RightsExceeded => &[GRANTS],
         ErrorCode::SignOnRefused => &[Protected],
-        ErrorCode::AclDenied => &[OBJECT_ACCESS],
+        ErrorCode::AclDenied => &[OBJECT_PERMITS],
         ErrorCode::TypeInactive => &[OBJECT_WRITES, Operations(&["delete_type"])],
         ErrorCode::NotFound => &[Variable("")],
-        ErrorCode::ObjectNotFound => &[OBJECT_ACCESS],
+        ErrorCode::ObjectNotFound => &[OBJECT_BY_ID],
         ErrorCode::TypeNotFound => &[Below("/rest/types/{public_id}"), Below("/rest/objects/clean/"), IMPORTS, EXPORTS],
         ErrorCode::CategoryNotFound => &[Below("/rest/categories/{public_id}")],
         ErrorCode::UserNotFound => &[Below("/rest/users/{public_id}")],

@@ -16,7 +16,7 @@ use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::objects::get_object;
-use crate::service::resource;
+use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
 use crate::service::type_catalog::Types;
 
@@ -63,12 +63,12 @@ pub async fn diff_object(
     let present = types_of(services).await?;
     let state = async |services: &Services| match get_object(services, caller, id).await {
         Ok(object) => Ok(Some(object)),
-        Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound | ErrorCode::AclDenied, .. }) => Ok(None),
+        Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => Ok(None),
         Err(error) => Err(error),
     };
     let (before, after) = (state(&earlier).await?, state(later).await?);
     let Some(type_id) = after.as_ref().or(before.as_ref()).and_then(|object| integer(object, "type_id")) else {
-        return Err(present.absent(caller, id));
+        return Err(ServiceError::not_found(Objects::NOT_FOUND, id));
     };
     let (types_then, types) = (types_of(&earlier).await?, types_of(later).await?);
     let labels = types.get(type_id).cloned();

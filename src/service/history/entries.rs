@@ -81,11 +81,7 @@ pub async fn history_of<R: Resource>(
     let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
     let any = FindQuery::new(seen, services.max_time).limited(1);
     if !is_visible && services.store.find(LOGS, &any).await?.is_empty() {
-        return Err(if is_object {
-            types.absent(caller, public_id)
-        } else {
-            ServiceError::not_found(R::NOT_FOUND, public_id)
-        });
+        return Err(ServiceError::not_found(R::NOT_FOUND, public_id));
     }
     query.filter = own.and(query.filter);
     list(services, caller, former, &query).await

@@ -124,7 +124,7 @@ pub async fn restore_object(
         return Err(if types.shows(caller, &present) {
             ServiceError::refused(ErrorCode::ObjectPublicIdTaken, format!("object {id} is not deleted"))
         } else {
-            types.absent(caller, id)
+            ServiceError::not_found(Objects::NOT_FOUND, id)
         });
     }
     // The entry of an object has its type too.
@@ -133,7 +133,7 @@ pub async fn restore_object(
     let types = services.types_of(entry.as_deref()).await?;
     let visible = visible(caller, &types, &former);
     let entry = entry.filter(|entry| lets_through(visible.as_ref(), entry));
-    let Some(entry) = entry else { return Err(types.absent(caller, id)) };
+    let Some(entry) = entry else { return Err(ServiceError::not_found(Objects::NOT_FOUND, id)) };
     refuse_former(&types, &former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed::<Objects>(&entry, id)?;
     let restored = as_action(Action::Revert, restored_object(services, caller, id, &deleted));

@@ -310,17 +310,20 @@ on_each_store! {
         let acl = |permissions: Value| json!({"acl": {"activated": true, "groups": {"includes": {"1": permissions}}}});
         app.patch(&format!("/types/{closed}"), &acl(json!(["CREATE"]))).await;
         for path in [format!("/objects/{hidden}"), format!("/objects/{hidden}/native"), format!("/objects/{hidden}/references")] {
-            app.get(&path).await.error(403, "acl_denied");
+            app.get(&path).await.error(404, "object_not_found");
         }
         let list = app.get("/objects/").await;
         assert_eq!((list.results("/public_id"), &list.json()["total"]), (vec![json!(seen)], &json!(1)));
         assert_eq!(app.post("/objects/", &json!({"type_id": closed, "author_id": 1})).await.status, 200);
-        app.put(&format!("/objects/{hidden}"), &json!({"author_id": 1})).await.error(403, "acl_denied");
-        app.delete(&format!("/objects/{hidden}")).await.error(403, "acl_denied");
-        app.delete(&format!("/objects/{seen},{hidden}")).await.error(403, "acl_denied");
-        assert_eq!(app.get(&format!("/objects/{seen}")).await.status, 200);
+        app.put(&format!("/objects/{hidden}"), &json!({"author_id": 1})).await.error(404, "object_not_found");
+        app.delete(&format!("/objects/{hidden}")).await.error(404, "object_not_found");
+        let some = app.delete(&format!("/objects/{seen},{hidden}")).await;
+        assert_eq!((some.status.as_u16(), &some.json()["not_found"]), (200, &json!([hidden])), "{}", some.text);
         app.patch(&format!("/types/{closed}"), &acl(json!(["READ"]))).await;
         assert_eq!(app.get(&format!("/objects/{hidden}")).await.status, 200);
+        app.put(&format!("/objects/{hidden}"), &json!({"author_id": 1})).await.error(403, "acl_denied");
+        app.delete(&format!("/objects/{hidden}")).await.error(403, "acl_denied");
+        app.put(&format!("/objects/{hidden}/state"), &json!(true)).await.error(403, "acl_denied");
         let create = app.post("/objects/", &json!({"type_id": closed, "author_id": 1})).await;
         let message = create.error(403, "acl_denied")["message"].as_str().expect("a message").to_owned();
         assert!(message.contains("CREATE") && message.contains("closed"), "{message}");

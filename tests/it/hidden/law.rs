@@ -4,8 +4,8 @@
 //! `INVENTORY_HIDDEN_CASES` says how many requests (400), `INVENTORY_HIDDEN_SEED` which ones.
 
 use super::answers::Comparable;
-use super::requests::{Asked, generated, walked};
-use super::world::World;
+use super::requests::{Asked, about, generated, walked};
+use super::world::{UNSEEN, World};
 use crate::differential::number;
 use crate::support::app::{TestApp, on_each_store};
 
@@ -28,6 +28,17 @@ async fn hold_the_law(app: &TestApp, requests: &[Asked]) {
 on_each_store! {
     async fn no_route_tells_of_hidden_objects(app) {
         hold_the_law(app, &walked()).await;
+    }
+
+    async fn a_hidden_id_is_an_id_of_nothing(app) {
+        let (world, nothing) = (World::new(app).await, 999);
+        for hidden in UNSEEN.filter(|id| [101, 104].contains(id)) {
+            assert_eq!(app.get(&format!("/objects/{hidden}")).await.status, 200);
+            for (of_hidden, of_nothing) in about(hidden).iter().zip(&about(nothing)) {
+                let (one, other) = (world.ask(app, of_hidden).await, world.ask(app, of_nothing).await);
+                assert_eq!(one.without(hidden), other.without(nothing), "{of_hidden:?}");
+            }
+        }
     }
 
     async fn no_question_tells_of_hidden_objects(app) {

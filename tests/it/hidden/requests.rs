@@ -58,45 +58,66 @@ fn query() -> Method {
     Method::from_bytes(b"QUERY").expect("a method")
 }
 
-/// Each route, with ids that are seen, hidden and nobody's.
-pub(super) fn walked() -> Vec<Asked> {
+/// What reads an object by its id.
+fn reading(id: i64) -> Vec<Asked> {
     let mut all = Vec::new();
-    for id in SEEN.chain(UNSEEN).chain([999]) {
-        for path in ["", "/native", "/references", "/state"] {
-            all.push(Asked::get(format!("/objects/{id}{path}")));
-            all.push(Asked::new(Method::HEAD, format!("/objects/{id}{path}")));
-        }
-        all.push(Asked::get(format!("/objects/{id}/references")).with("view", "render").with("explain", "true"));
+    for path in ["", "/native", "/references", "/state"] {
+        all.push(Asked::get(format!("/objects/{id}{path}")));
+        all.push(Asked::new(Method::HEAD, format!("/objects/{id}{path}")));
     }
-    for id in UNSEEN.chain([999]) {
-        let path = format!("/objects/{id}");
-        for body in
-            [json!({"author_id": 1}), json!({"author_id": 1, "fields": [{"name": "name", "value": "x"}]}), json!([])]
-        {
-            all.push(Asked::new(Method::PUT, &*path).json(&body));
-            all.push(Asked::new(Method::PATCH, &*path).json(&body));
-            all.push(Asked::new(Method::PATCH, &*path).json(&body).saying("If-Match", "\"0\""));
-        }
-        all.push(Asked::new(Method::PUT, format!("{path}/state")).json(&json!(true)));
-        all.push(Asked::new(Method::PUT, format!("{path}/state")).json(&json!(false)));
-        for references in ["keep", "refuse", "clear"] {
-            all.push(Asked::new(Method::DELETE, &*path).with("on_references", references));
-            all.push(Asked::new(Method::DELETE, format!("/objects/{id},{id}")).with("on_references", references));
+    all.push(Asked::get(format!("/objects/{id}/references")).with("view", "render").with("explain", "true"));
+    all
+}
+
+/// What names an id in its path or body.
+pub(super) fn about(id: i64) -> Vec<Asked> {
+    let mut all = reading(id);
+    let path = format!("/objects/{id}");
+    for past in ["", "/native"] {
+        all.push(Asked::get(format!("{path}{past}")).with("at", "1"));
+    }
+    all.push(Asked::get(format!("{path}/history")));
+    all.push(Asked::get(format!("{path}/history")).with("explain", "true"));
+    all.push(Asked::get(format!("{path}/diff")).with("from", "1"));
+    for to in [json!({"to": 1}), json!({"to": "2020-01-01T00:00:00Z"})] {
+        all.push(Asked::new(Method::POST, format!("{path}/revert")).json(&to));
+        all.push(Asked::new(Method::POST, format!("{path}/revert")).with("dry_run", "true").json(&to));
+    }
+    all.push(Asked::new(Method::POST, format!("{path}/restore")));
+    for body in
+        [json!({"author_id": 1}), json!({"author_id": 1, "fields": [{"name": "name", "value": "x"}]}), json!([])]
+    {
+        all.push(Asked::new(Method::PUT, &*path).json(&body));
+        all.push(Asked::new(Method::PATCH, &*path).json(&body));
+        all.push(Asked::new(Method::PATCH, &*path).json(&body).saying("If-Match", "\"0\""));
+    }
+    all.push(Asked::new(Method::PUT, format!("{path}/state")).json(&json!(true)));
+    all.push(Asked::new(Method::PUT, format!("{path}/state")).json(&json!(false)));
+    for references in ["keep", "refuse", "clear"] {
+        all.push(Asked::new(Method::DELETE, &*path).with("on_references", references));
+        all.push(Asked::new(Method::DELETE, format!("/objects/{id},{id}")).with("on_references", references));
+        if references != "keep" {
             all.push(Asked::new(Method::DELETE, format!("/objects/delete/1,{id}")).with("on_references", references));
         }
-        all.push(Asked::new(Method::DELETE, &*path).saying("If-Match", "\"0\""));
-        for field in ["to_open", "to_hidden"] {
-            // A reference to a hidden object is refused as one to no object.
-            let fields = json!([{"name": field, "value": id}]);
-            let body = json!({"type_id": OPEN, "author_id": 1, "fields": fields});
-            all.push(Asked::new(Method::POST, "/objects/").json(&body));
-            all.push(Asked::new(Method::POST, "/objects/bulk").with("atomic", "true").json(&json!([body])));
-            all.push(Asked::new(Method::PATCH, "/objects/9").json(&json!({"fields": fields})));
-            if field == "to_open" {
-                all.push(Asked::new(Method::PATCH, "/objects/1").json(&json!({"fields": fields})));
-            }
+    }
+    all.push(Asked::new(Method::DELETE, &*path).saying("If-Match", "\"0\""));
+    for field in ["to_open", "to_hidden"] {
+        // A reference to a hidden object is refused as one to no object.
+        let fields = json!([{"name": field, "value": id}]);
+        let body = json!({"type_id": OPEN, "author_id": 1, "fields": fields});
+        all.push(Asked::new(Method::POST, "/objects/").json(&body));
+        all.push(Asked::new(Method::POST, "/objects/bulk").with("atomic", "true").json(&json!([body])));
+        all.push(Asked::new(Method::PATCH, "/objects/9").json(&json!({"fields": fields})));
+        if field == "to_open" {
+            all.push(Asked::new(Method::PATCH, "/objects/1").json(&json!({"fields": fields})));
         }
     }
+    all
+}
+
+/// Each route, with ids that are seen, hidden and nobody's.
+pub(super) fn walked() -> Vec<Asked> {
+    let mut all: Vec<Asked> = SEEN.flat_map(reading).chain(UNSEEN.chain([999]).flat_map(about)).collect();
     for references in ["refuse", "clear"] {
         all.push(Asked::new(Method::DELETE, "/objects/1").with("on_references", references));
     }

@@ -37,7 +37,7 @@ on_each_store! {
         let look = async || {
             for path in &all {
                 let (hidden, unknown) = (ask(path).await, ask(&path.replace(&format!("/{id}"), "/4711")).await);
-                assert_eq!((hidden.status, unknown.status), (StatusCode::FORBIDDEN, StatusCode::FORBIDDEN), "{path}: {} {}", hidden.text, unknown.text);
+                assert_eq!((hidden.status, unknown.status), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND), "{path}: {} {}", hidden.text, unknown.text);
             }
             for path in ["/logs/?limit=0".to_owned(), format!("/changes/?since={since}&limit=100"), format!("/objects/?limit=0&at={sequence}")] {
                 let answer = ask(&path).await;

@@ -22,7 +22,7 @@ async fn manager_and_insider(app: &TestApp) -> (Person, Person, i64) {
     let insider = Person::with_rights(app, "insider", MANAGER).await;
     let object = secret_of(app, insider.group_id).await;
     assert_eq!(insider.get(app, &format!("/objects/{object}")).await.status, 200);
-    manager.get(app, &format!("/objects/{object}")).await.error(403, "acl_denied");
+    manager.get(app, &format!("/objects/{object}")).await.error(404, "object_not_found");
     (manager, insider, object)
 }
 
@@ -111,7 +111,7 @@ on_each_store! {
             let request = manager.request(app, method, &path);
             send(if body.is_null() { request } else { request.json(&body) }).await.error(403, "rights_exceeded");
         }
-        manager.get(app, &format!("/objects/{object}")).await.error(403, "acl_denied");
+        manager.get(app, &format!("/objects/{object}")).await.error(404, "object_not_found");
         assert_eq!(insider.get(app, &format!("/objects/{object}")).await.status, 200);
     }
 

@@ -102,8 +102,8 @@ on_each_store! {
     async fn a_hidden_id_and_one_that_does_not_exist_are_answered_alike(app) {
         let (outsider, hidden) = outsider(app).await;
         for path in ["", "/native", "/references"] {
-            let answer = outsider.get(app, &format!("/objects/{hidden}{path}")).await.error(403, "acl_denied");
-            let nobodys = outsider.get(app, &format!("/objects/999{path}")).await.error(403, "acl_denied");
+            let answer = outsider.get(app, &format!("/objects/{hidden}{path}")).await.error(404, "object_not_found");
+            let nobodys = outsider.get(app, &format!("/objects/999{path}")).await.error(404, "object_not_found");
             let text = |body: &Value, id: i64| body["message"].as_str().expect("a message").replace(&id.to_string(), "N");
             assert_eq!(text(&answer, hidden), text(&nobodys, 999));
         }
