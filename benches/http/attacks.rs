@@ -32,6 +32,8 @@ pub(crate) struct Attacker<'a> {
     pub(crate) user_id: i64,
     /// A type with many objects.
     pub(crate) type_id: i64,
+    /// A cursor behind which large objects have changed.
+    pub(crate) since: &'a str,
 }
 
 /// How many attack at a time where nothing else is said.
@@ -43,6 +45,7 @@ impl Attacker<'_> {
         let mut attacks = self.questions();
         attacks.extend(self.answers());
         attacks.extend(self.bodies()?);
+        attacks.extend(self.past());
         Ok(attacks)
     }
 
@@ -110,6 +113,18 @@ impl Attacker<'_> {
             self.with("list as a user name", "POST", "/rest/auth/login", &[], Some(&name)),
             kept,
         ])
+    }
+
+    fn past(&self) -> Vec<Attack> {
+        let since = self.since;
+        let mut attacks = vec![
+            self.get("16 lists of the past", &format!("/rest/objects/?at={since}&limit=1&projection=public_id")),
+            self.get("16 long lists of the past", &format!("/rest/objects/?at={since}&limit=1000")),
+            self.get("16 pages of changes, ids", &format!("/rest/changes/?since={since}&limit=1000&view=ids")),
+            self.get("16 pages of changes", &format!("/rest/changes/?since={since}&limit=1000")),
+        ];
+        attacks.iter_mut().for_each(|attack| attack.attackers = 16);
+        attacks
     }
 
     /// A question in a body; on routes that know none, in the path.

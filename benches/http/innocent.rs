@@ -26,6 +26,8 @@ const TIME: Duration = Duration::from_secs(4);
 const BEFORE: Duration = Duration::from_millis(500);
 /// The reader's p99 beside an attack, of that beside single reads.
 const TIMES: f64 = 20.0;
+/// How many large objects there are.
+const LARGE: usize = 400;
 /// The service's memory at the most, in MiB.
 const MEMORY: f64 = 512.0;
 
@@ -66,12 +68,13 @@ pub(crate) async fn measure(
     let attacker_id = make_user(world, "attacker").await?;
     make_user(world, "reader").await?;
     let type_id = world.type_of_machines();
+    let since = change_large(world).await?;
     let mut usual = 0.0;
     for number in 0.. {
         world.restart().await?;
         let (token, reader) =
             (sign_in_as(world.server.port, "attacker").await?, sign_in_as(world.server.port, "reader").await?);
-        let attacker = Attacker { token: &token, user_id: attacker_id, type_id };
+        let attacker = Attacker { token: &token, user_id: attacker_id, type_id, since: &since };
         let attack = match number {
             0 => Attack { name: "single reads", requests: world.native_paths(&token), attackers: 8, how: How::Kept },
             _ => match attacker.attacks()?.into_iter().nth(number - 1) {
@@ -197,6 +200,34 @@ async fn send(port: u16, request: &[u8], how: How) -> Result<u16, Error> {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Ok(status)
+}
+
+/// Makes large objects and changes each of them a little, and gives the cursor in between.
+async fn change_large(world: &World) -> Result<String, Error> {
+    let mut connection = Connection::open(world.server.port).await?;
+    let bearer = format!("Bearer {}", world.token());
+    let mut ask = async |method: &str, path: &str, body: Option<String>| {
+        let headers = [("authorization", bearer.as_str())];
+        let answer = connection.ask(&request(method, path, &headers, body.as_deref())).await?;
+        if answer.status >= 300 {
+            return Err(format!("{path}: {}", String::from_utf8_lossy(answer.body)).into());
+        }
+        Ok::<Value, Error>(serde_json::from_slice(answer.body)?)
+    };
+    let fields =
+        json!([{"type": "text", "name": "text", "label": "Text"}, {"type": "number", "name": "n", "label": "N"}]);
+    let object_type = json!({"name": "large", "label": "Large", "author_id": 1, "fields": fields}).to_string();
+    let type_id = ask("POST", "/rest/types/", Some(object_type)).await?["result_id"].clone();
+    let object = json!({"type_id": type_id, "author_id": 1, "fields": {"text": "x".repeat(900_000), "n": 0}});
+    let mut ids = Vec::with_capacity(LARGE);
+    for _ in 0..LARGE {
+        ids.push(ask("POST", "/rest/objects/", Some(object.to_string())).await?["result_id"].clone());
+    }
+    let since = ask("GET", "/rest/changes/", None).await?["next"].as_str().ok_or("no cursor")?.to_owned();
+    for id in ids {
+        ask("PATCH", &format!("/rest/objects/{id}"), Some(json!({"fields": {"n": 1}}).to_string())).await?;
+    }
+    Ok(since)
 }
 
 /// Makes a user in the group of administrators, and gives his id.

@@ -13,6 +13,7 @@ const FREE: usize = 256 * 1024;
 /// Bytes that may be in use, of all requests or of those of a user.
 #[derive(Debug)]
 pub struct Pool {
+    size: usize,
     free: AtomicUsize,
     /// What this is a part of.
     whole: Option<Arc<Pool>>,
@@ -21,7 +22,7 @@ pub struct Pool {
 impl Pool {
     /// A pool of this many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { free: AtomicUsize::new(bytes), whole: None }
+        Self { size: bytes, free: AtomicUsize::new(bytes), whole: None }
     }
 
     /// A pool that takes from `whole`, but never holds more than this many bytes.
@@ -34,11 +35,19 @@ impl Pool {
         self.free.load(Ordering::Relaxed)
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Denied> {
+    /// Takes `more` for what takes `all` then.
+    fn take(&self, more: usize, all: usize) -> Result<(), Denied> {
+        if all > self.size {
+            return Err(Denied::TooMuch { most: self.size });
+        }
+        self.take_some(more)
+    }
+
+    fn take_some(&self, bytes: usize) -> Result<(), Denied> {
         let taken = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(bytes));
         taken.map_err(|_| Denied::Busy)?;
         let Some(whole) = &self.whole else { return Ok(()) };
-        whole.take(bytes).inspect_err(|_| {
+        whole.take_some(bytes).inspect_err(|_| {
             self.free.fetch_add(bytes, Ordering::Relaxed);
         })
     }
@@ -75,12 +84,13 @@ impl Share {
     /// Takes the missing part of this many bytes. Returns the number up to which no more must be taken.
     ///
     /// # Errors
-    /// [`Denied::Busy`] when the pool has too few left; bytes already taken stay taken.
+    /// [`Denied::Busy`] when the pool has too few left, [`Denied::TooMuch`] when it never has so many; bytes already taken
+    /// stay taken.
     pub fn cover(&mut self, bytes: usize) -> Result<usize, Denied> {
         let Some(pool) = &self.pool else { return Ok(usize::MAX) };
         let missing = bytes.saturating_sub(FREE + self.taken).div_ceil(CHUNK).saturating_mul(CHUNK);
         if missing > 0 {
-            pool.take(missing)?;
+            pool.take(missing, self.taken + missing)?;
             self.taken += missing;
         }
         Ok(FREE + self.taken)
@@ -93,7 +103,7 @@ impl Share {
     pub(super) fn cover_whole(&mut self, bytes: usize) -> Result<(), Denied> {
         let Some(pool) = &self.pool else { return Ok(()) };
         let missing = bytes.saturating_sub(self.taken);
-        pool.take(missing)?;
+        pool.take(missing, self.taken + missing)?;
         self.taken += missing;
         Ok(())
     }
@@ -132,7 +142,7 @@ mod tests {
         share.cover_whole(10).expect("there is room");
         assert_eq!(pool.free(), 4 * CHUNK - 10);
         share.cover_whole(4).expect("it is taken already");
-        assert!(matches!(share.cover_whole(4 * CHUNK + 1), Err(Denied::Busy)));
+        assert!(matches!(share.cover_whole(4 * CHUNK + 1), Err(Denied::TooMuch { .. })));
         assert_eq!(pool.free(), 4 * CHUNK - 10);
         drop(share);
         assert_eq!(pool.free(), 4 * CHUNK);
@@ -155,7 +165,7 @@ mod tests {
         let whole = Arc::new(Pool::new(3 * CHUNK));
         let parts = [2, 2].map(|chunks| Arc::new(Pool::part_of(&whole, chunks * CHUNK)));
         let [mut first, mut second] = parts.each_ref().map(|part| Share::of(Some(Arc::clone(part))));
-        assert!(matches!(first.cover(FREE + 3 * CHUNK), Err(Denied::Busy)));
+        assert!(matches!(first.cover(FREE + 3 * CHUNK), Err(Denied::TooMuch { most }) if most == 2 * CHUNK));
         first.cover(FREE + 2 * CHUNK).expect("there is room");
         assert!(matches!(second.cover(FREE + 2 * CHUNK), Err(Denied::Busy)));
         assert_eq!(parts[1].free(), 2 * CHUNK);

@@ -56,6 +56,15 @@ pub enum Denied {
     /// There is no room for it now.
     #[error("too much is under way; try again")]
     Busy,
+    /// There never is so much room.
+    #[error(
+        "it needs more than the {} MiB of memory that one user may have; ask for less at a time: with a filter, a projection \
+         or a smaller limit", .most >> 20
+    )]
+    TooMuch {
+        /// How many bytes there are.
+        most: usize,
+    },
     /// It broke off.
     #[error(transparent)]
     Broken(#[from] JoinError),
@@ -233,6 +242,11 @@ impl Ticket {
     /// [`Denied::Busy`].
     pub fn keep(&self, bytes: usize) -> Result<(), Denied> {
         self.cover(bytes, Share::cover_whole)
+    }
+
+    /// Memory for a growing value that may end before the request.
+    pub fn share(&self) -> Share {
+        Share::of(self.0.as_ref().map(|request| Arc::clone(&request.user.memory)))
     }
 
     /// Covers this many bytes beside those that the request holds already.

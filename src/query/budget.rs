@@ -157,7 +157,11 @@ impl Budget {
             return Err(EvalError::new(146, "the expression needs too much memory; ask for less at a time"));
         }
         if alive > self.covered.get() {
-            let covered = self.share.borrow_mut().cover(alive.saturating_mul(GROWTH)).map_err(|_| EvalError::busy())?;
+            let covered = self
+                .share
+                .borrow_mut()
+                .cover(alive.saturating_mul(GROWTH))
+                .map_err(|denied| EvalError::denied(&denied))?;
             self.covered.set(covered / GROWTH);
         }
         self.step(bytes / BYTES_PER_STEP)

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use bson::{Bson, DateTime};
 
 use super::budget::Budget;
+use crate::admission::Denied;
 use crate::pointer;
 
 /// Why a filter, a sort or a projection was refused before it was run.
@@ -63,9 +64,12 @@ impl EvalError {
         Self::new(code::MAX_TIME_EXPIRED, "the query took longer than its time budget")
     }
 
-    /// There is no memory for it now.
-    pub(crate) fn busy() -> Self {
-        Self::new(code::TEMPORARILY_UNAVAILABLE, "there is no memory for the query now; try again")
+    /// There is no memory for it now, or there never is so much.
+    pub(crate) fn denied(denied: &Denied) -> Self {
+        match denied {
+            Denied::TooMuch { .. } => Self::new(code::EXCEEDED_MEMORY_LIMIT, denied.to_string()),
+            _ => Self::new(code::TEMPORARILY_UNAVAILABLE, "there is no memory for the query now; try again"),
+        }
     }
 
     /// It takes longer than it may here.
@@ -105,6 +109,8 @@ pub(crate) mod code {
     pub(crate) const EXCEEDED_TIME_LIMIT: i32 = 262;
     /// `TemporarilyUnavailable`: no memory for now.
     pub(crate) const TEMPORARILY_UNAVAILABLE: i32 = 365;
+    /// `QueryExceededMemoryLimitNoDiskUseAllowed`.
+    pub(crate) const EXCEEDED_MEMORY_LIMIT: i32 = 292;
     /// `QueryFeatureNotAllowed`: also what is refused here on purpose.
     pub(crate) const NOT_ALLOWED: i32 = 224;
 }

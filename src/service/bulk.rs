@@ -281,7 +281,7 @@ async fn select(services: &Services, caller: &Caller, selection: &Selection) -> 
     let found = loop {
         let filter = types.scope(caller, selection.filter.clone());
         let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false));
-        let found = services.store.find(Objects::COLLECTION, &query.limited(selection.most + 1)).await?;
+        let found = services.held(Objects::COLLECTION, query.limited(selection.most + 1)).await?;
         let newer = services.types_knowing(Arc::clone(&types), types_in(found.iter())).await?;
         if Arc::ptr_eq(&newer, &types) {
             break found;

@@ -45,6 +45,7 @@ impl ListQuery {
             limit: self.limit,
             max_time: services.max_time,
             max_bytes: usize::MAX,
+            is_counted: true,
         }
     }
 }

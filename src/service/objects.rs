@@ -27,7 +27,7 @@ use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// Most ids in one bulk delete.
@@ -402,7 +402,7 @@ async fn remove_objects(
     let wanted: Vec<Bson> = ids.iter().copied().map(Bson::Int64).collect();
     let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
     let find = async || {
-        let found = services.store.find(Objects::COLLECTION, &query).await?;
+        let found = services.held(Objects::COLLECTION, query.clone()).await?;
         within_reach(services, caller, &found).await
     };
     let removed = remove_found(services, caller, if_match, on_references, find).await?;
@@ -512,7 +512,9 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
     loop {
         let filter =
             unclean(&entry).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &crate::query::Limits::NONE)?);
-        let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
+        let mut query =
+            FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
+        query.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &query.filter)?);
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         for object in found.iter() {
             let id = integer(object, "public_id").unwrap_or_default();

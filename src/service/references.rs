@@ -130,7 +130,7 @@ async fn clear_references(
     ids: &[i64],
     filter: Filter,
 ) -> Result<Unit, ServiceError> {
-    let found = services.store.find(Objects::COLLECTION, &FindQuery::new(filter.clone(), services.max_time)).await?;
+    let found = services.held(Objects::COLLECTION, FindQuery::new(filter.clone(), services.max_time)).await?;
     if !found.is_empty() && !caller.rights.grants(EDIT) {
         return Err(ServiceError::refused(
             ErrorCode::RightMissing,

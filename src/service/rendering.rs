@@ -185,7 +185,7 @@ async fn get_together(
 ) -> Result<(Documents, Documents), ServiceError> {
     let ids = std::iter::once(id).chain(others.iter().copied()).map(Bson::Int64).collect();
     let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
-    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    let found = services.held(Objects::COLLECTION, query).await?;
     let object = found.iter().find(|object| integer(object, "public_id") == Some(id));
     let object = seen(services, caller, id, object.map(RawDocument::to_owned)).await?;
     Ok((Documents::of_one(&object), found))
@@ -230,7 +230,7 @@ async fn gather(
             fetched.extend_from_slice(&needed.objects);
             let ids = needed.objects.iter().copied().map(Bson::Int64).collect();
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
-            let found = services.store.find(Objects::COLLECTION, &query).await?;
+            let found = services.held(Objects::COLLECTION, query).await?;
             let newer = services.types_knowing(Arc::clone(&catalog.types), types_in(found.iter())).await?;
             if !Arc::ptr_eq(&newer, &catalog.types) {
                 visible = newer.visible_to(caller);

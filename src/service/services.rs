@@ -11,14 +11,17 @@ use super::directory::Directory;
 use super::error::ServiceError;
 use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
-use super::history::past::Moment;
+use super::history::past::{Moment, TOO_MUCH};
 use super::identities::Identities;
 use super::type_catalog::{TypeCatalog, Types};
 use super::webhooks::parts::Parts;
-use crate::admission::Admission;
+use crate::admission::{self, Admission};
 use crate::clock::Clock;
-use crate::store::Store;
 use crate::store::collections::TYPES;
+use crate::store::{Documents, FindQuery, Store, StoreError};
+
+/// Documents of more bytes are not held together by one request.
+const MOST_HELD: usize = 32 * 1024 * 1024;
 
 /// Everything that a use case may need; one for the whole process.
 pub struct Services {
@@ -113,6 +116,24 @@ impl Services {
             clock: Arc::clone(&self.clock),
             max_time: self.max_time,
         })
+    }
+
+    /// The documents of a query that a request holds together. They count as its memory.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] when they are more than a request may hold; errors of the store.
+    pub(super) async fn held(&self, collection: &str, query: FindQuery) -> Result<Documents, StoreError> {
+        match self.store.find(collection, &query.within(MOST_HELD)).await {
+            Err(StoreError::TooLarge) => {
+                let what = "the documents for it have more than 32 MiB together; ask for fewer at a time";
+                Err(StoreError::Query { code: TOO_MUCH, message: what.to_owned() })
+            }
+            found => {
+                let found = found?;
+                admission::current().hold(found.bytes())?;
+                Ok(found)
+            }
+        }
     }
 
     /// The present moment as it is stored: whole milliseconds.

@@ -20,13 +20,15 @@ use crate::domain::type_input::{self, GROUPS};
 use crate::domain::{self, Violation};
 use crate::plural::counted;
 use crate::query::{Filter, Update};
-use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
+use crate::store::{Change, Condition, FindQuery, StoreError, Unit, as_fits};
 
 /// The right to see objects.
 const VIEW_OBJECTS: &str = "base.framework.object.view";
 
 /// The unit that removes a type removes so many of its objects.
 const MOST_AT_ONCE: u64 = 1000;
+/// They have no more bytes than this, unless it is a single one.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// What was removed together with a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -247,10 +249,12 @@ async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch) -> Result
     let mut removed = 0;
     loop {
         let objects = FindQuery::new(Filter::equals("type_id", id), services.max_time);
-        let found = services.store.find(Objects::COLLECTION, &objects.limited(MOST_AT_ONCE + 1)).await?;
-        if found.len() as u64 <= MOST_AT_ONCE {
-            return Ok(removed);
-        }
+        let objects = objects.limited(MOST_AT_ONCE + 1).within(MOST_BYTES);
+        let found = match services.store.find(Objects::COLLECTION, &objects).await {
+            Ok(found) if found.len() as u64 <= MOST_AT_ONCE => return Ok(removed),
+            Err(StoreError::TooLarge) => as_fits(&*services.store, Objects::COLLECTION, objects, MOST_BYTES).await?,
+            found => found?,
+        };
         let object_type = resource::get::<Types>(services, id).await?;
         if_match.check(&object_type)?;
         if is_inactive(&object_type) {

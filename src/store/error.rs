@@ -6,6 +6,9 @@ use std::fmt::Write;
 use crate::admission::Denied;
 use crate::query::EvalError;
 
+/// MongoDB's number for a question that needs too much memory.
+pub(crate) const TOO_MUCH: i32 = 292;
+
 /// The failures of a [`Store`](super::Store).
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -112,6 +115,7 @@ impl From<Denied> for StoreError {
     fn from(denied: Denied) -> Self {
         match denied {
             Denied::Busy => Self::Busy,
+            denied @ Denied::TooMuch { .. } => Self::Query { code: TOO_MUCH, message: denied.to_string() },
             Denied::Broken(error) => Self::backend(error),
         }
     }

@@ -9,6 +9,7 @@
 //! - No adapter reads the clock or generates identifiers: both come with the call.
 
 mod aggregate;
+mod best;
 pub mod chunks;
 pub mod collections;
 pub mod copying;
@@ -35,6 +36,7 @@ use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
 pub(crate) use self::aggregate::{Results, behind, find_query, piped};
+pub(crate) use self::best::Best;
 pub use self::chunks::{ChunkedPage, Chunks};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::{Copying, Dump};
@@ -204,12 +206,15 @@ pub struct FindQuery {
     pub max_time: Duration,
     /// How many bytes of documents [`Store::find`] and [`Store::page`] may give; more are [`StoreError::TooLarge`].
     pub max_bytes: usize,
+    /// Whether [`Store::chunks`] counts how many documents match in all. A store may count where it costs nothing.
+    pub is_counted: bool,
 }
 
 impl FindQuery {
     /// All documents that `filter` matches, whole, in insertion order.
     pub fn new(filter: Filter, max_time: Duration) -> Self {
-        Self { filter, projection: None, sort: Sort::default(), skip: 0, limit: 0, max_time, max_bytes: usize::MAX }
+        let (projection, sort, max_bytes) = (None, Sort::default(), usize::MAX);
+        Self { filter, projection, sort, skip: 0, limit: 0, max_time, max_bytes, is_counted: true }
     }
 
     /// The same query with a sort.
@@ -223,6 +228,13 @@ impl FindQuery {
     #[must_use]
     pub fn limited(mut self, limit: u64) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// The same query for at most this many bytes of documents.
+    #[must_use]
+    pub fn within(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
         self
     }
 }
@@ -434,6 +446,26 @@ impl Change {
             | Self::Delete { collection, .. }
             | Self::DeleteMany { collection, .. }
             | Self::UpdateMany { collection, .. } => collection,
+        }
+    }
+}
+
+/// The first documents of a query with a limit: as many as fit into so many bytes, but one in any case.
+///
+/// # Errors
+/// As [`Store::find`].
+pub async fn as_fits(
+    store: &dyn Store,
+    collection: &str,
+    query: FindQuery,
+    max_bytes: usize,
+) -> Result<Documents, StoreError> {
+    let mut query = query.within(max_bytes);
+    loop {
+        match store.find(collection, &query).await {
+            Err(StoreError::TooLarge) if query.limit > 1 => query.limit /= 2,
+            Err(StoreError::TooLarge) => query.max_bytes = usize::MAX,
+            found => return found,
         }
     }
 }

@@ -4,14 +4,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{self, ContentType, HeaderName, HeaderValue};
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::stream;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
+use crate::admission::{self, Share};
 use crate::auth::Authorization;
 use crate::http::caller::Authenticated;
 use crate::http::envelope;
@@ -21,7 +22,7 @@ use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
 use crate::query::Sort;
-use crate::service::history::changes::{Question, RESOURCES, position, told};
+use crate::service::history::changes::{Question, RESOURCES, Teller, heard, position};
 use crate::service::history::events::{View, described};
 use crate::service::history::feed::{Batch, Position, Seat};
 use crate::service::{Caller, ErrorCode, advice, sign_on};
@@ -35,6 +36,10 @@ const CHECK: Duration = Duration::from_secs(2);
 const WAITING: usize = 4;
 /// A page looks at so many batches of changes at the most, so that a filter that matches little does not hold it up.
 const MOST_BATCHES: usize = 20;
+/// A page ends with the event that brings it to so many bytes.
+const PAGE_BYTES: usize = 1024 * 1024;
+/// A part of a stream ends with the event that brings it to so many bytes.
+const PART_BYTES: usize = 64 * 1024;
 const LIMIT: u64 = 100;
 
 /// A question that was understood.
@@ -134,23 +139,37 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpRe
         Some(since) => since,
         None => feed.position().await?,
     };
-    let mut results: Vec<Value> = Vec::new();
-    for _ in 0..MOST_BATCHES {
-        let missing = asked.limit - results.len() as u64;
+    // Text: values of many small parts would take several times as much.
+    let (mut results, mut count) = (String::new(), 0);
+    'page: for _ in 0..MOST_BATCHES {
+        let missing = asked.limit - count;
         if asked.since.is_none() || missing == 0 {
             break;
         }
-        let batch = feed.after(next, missing).await?;
-        let Some(end) = batch.end() else { break };
-        next = end;
-        let events = batch.events(feed).await?;
-        for (event, told) in told(&state.services, caller, &asked.question, events).await? {
-            let (resource, mut data) = described(&state.services, caller, asked.view, event, told).await?;
+        let heard = heard(&state.services, caller, &asked.question).await?;
+        let (batch, end) = feed.after(next, missing, &heard).await?;
+        let mut teller = Teller::new(&state.services, caller, (&asked.question, asked.view), &batch).await?;
+        while let Some(told) = teller.next().await? {
+            let sequence = told.sequence();
+            let (resource, mut data) = described(&state.services, caller, asked.view, told).await?;
             data["resource"] = resource.into();
-            results.push(data);
+            if count > 0 {
+                results.push(',');
+            }
+            // Writing into a string cannot fail.
+            let _ = write!(results, "{data}");
+            count += 1;
+            if results.len() >= PAGE_BYTES {
+                next = sequence;
+                break 'page;
+            }
+        }
+        if std::mem::replace(&mut next, end) == end {
+            break;
         }
     }
-    Ok(HttpResponse::Ok().json(json!({ "results": results, "next": next.to_string() })))
+    let body = format!("{{\"results\":[{results}],\"next\":\"{next}\"}}");
+    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
 }
 
 async fn streamed(
@@ -177,7 +196,7 @@ async fn streamed(
     // Also while it waits for a reader, or for the store.
     actix_web::rt::spawn(async move { feed.until_end(stream.run(since)).await });
     let parts = stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|part| (Ok::<Bytes, actix_web::Error>(part), receiver))
+        receiver.recv().await.map(|(part, _)| (Ok::<Bytes, actix_web::Error>(part), receiver))
     });
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
@@ -191,12 +210,12 @@ struct Stream {
     state: web::Data<HttpState>,
     authorization: Option<Authorization>,
     asked: Asked,
-    sender: mpsc::Sender<Bytes>,
+    sender: mpsc::Sender<(Bytes, Share)>,
     _seat: Seat,
 }
 
 impl Stream {
-    async fn run(self, since: Position) {
+    async fn run(mut self, since: Position) {
         let mut subscription = self.state.services.feed.follow(since, self.asked.question.only());
         let mut checks = interval(CHECK);
         let mut said = Instant::now();
@@ -205,25 +224,26 @@ impl Stream {
         loop {
             if !part.is_empty() {
                 said = Instant::now();
-                if self.sender.send(Bytes::from(std::mem::take(&mut part))).await.is_err() {
+                if !matches!(self.send(std::mem::take(&mut part)).await, Ok(Some(()))) {
                     return;
                 }
             }
-            let events = tokio::select! {
-                events = subscription.next(&self.state.services.feed) => events.map(Some),
+            let batch = tokio::select! {
+                batch = subscription.next(&self.state.services.feed) => batch.map(Some),
                 _ = checks.tick() => Ok(None),
                 () = self.sender.closed() => return,
             };
-            let written = match events {
-                Ok(None) => self.caller().await.map(|_| String::new()),
-                Ok(Some(batch)) => self.written(&batch).await,
+            let told = match batch {
+                Ok(None) => self.caller().await.map(|_| Some(())),
+                Ok(Some(batch)) => self.tell(&batch, &mut part).await,
                 Err(error) => Err(ApiError::from(error)),
             };
-            match written {
-                Ok(text) => part = text,
+            match told {
+                Ok(Some(())) => {}
+                Ok(None) => return,
                 Err(error) => {
                     let data = json!({ "code": error.code().name(), "message": error.to_string() });
-                    let _ = self.sender.send(Bytes::from(format!("event: error\ndata: {data}\n\n"))).await;
+                    let _ = self.send(format!("{part}event: error\ndata: {data}\n\n")).await;
                     return;
                 }
             }
@@ -240,19 +260,45 @@ impl Stream {
         Ok(caller)
     }
 
-    async fn written(&self, batch: &Batch) -> Result<String, ApiError> {
-        let mut text = String::new();
+    /// Tells of a batch; nothing when the reader has gone. What the reader is to get next is in `part`.
+    async fn tell(&mut self, batch: &Batch, part: &mut String) -> Result<Option<()>, ApiError> {
         if !batch.entries().iter().any(|entry| self.asked.question.concerns(entry)) {
             // What the caller may hear is asked at the next check: this tells nothing.
-            return Ok(text);
+            return Ok(Some(()));
         }
-        let caller = self.caller().await?;
-        let events = batch.events(&self.state.services.feed).await?;
-        for (event, told) in told(&self.state.services, &caller, &self.asked.question, events).await? {
-            let (resource, data) = described(&self.state.services, &caller, self.asked.view, event, told).await?;
-            // Writing into a string cannot fail.
-            let _ = write!(text, "event: {resource}\nid: {}\ndata: {data}\n\n", event.sequence());
+        let state = web::Data::clone(&self.state);
+        let (services, caller, question) = (&state.services, self.caller().await?, self.asked.question.clone());
+        let work = async {
+            let mut teller = Teller::new(services, &caller, (&question, self.asked.view), batch).await?;
+            while let Some(told) = teller.next().await? {
+                let sequence = told.sequence();
+                let (resource, data) = described(services, &caller, self.asked.view, told).await?;
+                // Writing into a string cannot fail.
+                let _ = write!(part, "event: {resource}\nid: {sequence}\ndata: {data}\n\n");
+                if part.len() >= PART_BYTES && self.send(std::mem::take(part)).await?.is_none() {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        };
+        // What it costs counts as the caller's.
+        services.admission.ticket(caller.user_id).scope(work).await
+    }
+
+    /// Sends a part; nothing when the reader has gone. A large one counts as the caller's memory until it is taken, and
+    /// nothing else waits beside it.
+    async fn send(&self, part: String) -> Result<Option<()>, ApiError> {
+        let is_large = part.len() >= PART_BYTES;
+        let mut share = admission::current().share();
+        if is_large {
+            share.cover(part.len() * 3)?;
         }
-        Ok(text)
+        let Ok(mut places) = self.sender.reserve_many(if is_large { WAITING } else { 1 }).await else {
+            return Ok(None);
+        };
+        if let Some(place) = places.next() {
+            place.send((Bytes::from(part), share));
+        }
+        Ok(Some(()))
     }
 }

@@ -39,7 +39,7 @@ impl Held {
             return Err(EvalError::new(EXCEEDED_MEMORY_LIMIT, message));
         }
         if bytes > self.covered {
-            self.covered = self.share.cover(bytes).map_err(|_| EvalError::busy())?;
+            self.covered = self.share.cover(bytes).map_err(|denied| EvalError::denied(&denied))?;
         }
         Ok(())
     }

@@ -3,34 +3,39 @@
 //! Only what changed since is read from the history. All other documents are the present ones. So the work grows with the
 //! number of changes since the moment, not with the store. Both are read from a frozen present ([`Store::frozen`]), so what is
 //! written meanwhile does not show.
+//!
+//! A question turns the changed documents back twice, a few at a time. First it keeps their ids, in its order. Then it turns
+//! back those of its page alone, between those that are as they were. What a question says of ids and types, its guard
+//! included, is asked of the entries: nothing else is read.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document};
-use tokio::sync::OnceCell;
+use futures::{StreamExt, TryStreamExt, stream};
 
-use super::past::{Moment, Past, PastState, changed_since};
+use super::past::{Back, Moment, Past, PastState, Visitor, of_entries};
 use super::resources::{RESOURCES, unreadable};
-use crate::admission;
+use crate::admission::{self, Share};
 use crate::domain::document::raw;
 use crate::query::{Budget, Filter, Sort, SortValue};
+use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS, chunks_of};
 use crate::store::collections::TYPES;
 use crate::store::inspection::Finding;
 use crate::store::{
-    AggregateQuery, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+    AggregateQuery, Best, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store,
+    StoreError, Unit, gathered,
 };
 
-/// Questions for at most this many ids read the entries of these ids alone.
-const MOST_IDS: usize = 1000;
-
-/// So many documents are tested where the question is asked, for at most [`BRIEF`]. More are work in a turn.
-const FEW: usize = 16;
-const BRIEF: Duration = Duration::from_millis(5);
+/// Pages of so many documents are read at once, if they have no more bytes than this.
+const SHORT: u64 = 500;
+const SHORT_BYTES: usize = 1024 * 1024;
+/// So many documents of a page are turned back at a time, if that is not too much.
+const AT_ONCE: usize = 64;
 
 /// Whose access lists the types have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,22 +47,26 @@ pub enum AccessLists {
 }
 
 /// The past of another store. It takes no changes.
+#[derive(Clone)]
 pub struct AsOf {
     inner: Arc<dyn Store>,
     moment: Moment,
     access: AccessLists,
     max_time: Duration,
     known: Option<Known>,
-    changed: [OnceCell<Arc<Changed>>; RESOURCES.len()],
+    /// What was asked of entries before, and the ids that have changed.
+    changed: Arc<Mutex<Vec<(&'static str, Document, Ids)>>>,
 }
 
-type Changed = BTreeMap<i64, Past>;
+/// Ids in ascending order.
+type Ids = Arc<Vec<i64>>;
 
 /// What was read already: whether one document has changed since the moment, and what it was.
+#[derive(Clone)]
 pub struct Known {
     pub(super) collection: &'static str,
     pub(super) id: i64,
-    pub(super) changed: Arc<Changed>,
+    pub(super) past: Option<Past>,
 }
 
 impl AsOf {
@@ -68,7 +77,7 @@ impl AsOf {
         access: AccessLists,
         max_time: Duration,
     ) -> Arc<Self> {
-        Arc::new(Self { inner, moment, access, max_time, known, changed: Default::default() })
+        Arc::new(Self { inner, moment, access, max_time, known, changed: Arc::default() })
     }
 
     /// Whether no type has changed since.
@@ -80,86 +89,117 @@ impl AsOf {
         Ok(changed.is_none_or(|changed| changed.is_empty()))
     }
 
-    /// What changed since, as far as it concerns the question; nothing for collections without a history.
-    async fn changed(&self, collection: &str, filter: &Filter) -> Result<Option<Arc<Changed>>, StoreError> {
-        let Some(place) = RESOURCES.iter().position(|(name, _)| *name == collection) else { return Ok(None) };
-        if let Some(all) = self.changed[place].get() {
-            return Ok(Some(Arc::clone(all)));
+    /// The ids that have changed since, as far as they concern the question; nothing for collections without a history.
+    async fn changed(&self, collection: &str, filter: &Filter) -> Result<Option<Ids>, StoreError> {
+        let Some((collection, _)) = RESOURCES.iter().find(|(name, _)| *name == collection) else { return Ok(None) };
+        if let Some(known) = self.known(collection, filter) {
+            return Ok(Some(Arc::new(known.past.iter().map(|_| known.id).collect())));
         }
-        let asked = ids_of(filter.document());
-        let is_known = |known: &&Known| known.collection == collection && asked.as_deref() == Some(&[known.id]);
-        if let Some(known) = self.known.as_ref().filter(is_known) {
-            return Ok(Some(Arc::clone(&known.changed)));
+        let which = of_entries(collection, filter);
+        let asked = which.document().clone();
+        let is_same = |(name, before, _): &&(&str, Document, Ids)| name == collection && *before == asked;
+        let known = self.changed.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_same).cloned();
+        if let Some((_, _, ids)) = known {
+            return Ok(Some(ids));
         }
-        let read = async |ids: Option<&[i64]>| {
-            let changed = changed_since(&*self.inner, collection, self.moment, ids, self.max_time).await?;
-            Ok::<_, StoreError>(Arc::new(changed))
-        };
-        match asked {
-            Some(ids) if ids.len() <= MOST_IDS => Ok(Some(read(Some(&ids)).await?)),
-            _ => Ok(Some(Arc::clone(self.changed[place].get_or_try_init(|| read(None)).await?))),
+        let ids = Arc::new(self.back(collection, self.max_time).ids(which).await?);
+        let mut known = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push((collection, asked, Arc::clone(&ids)));
+        Ok(Some(ids))
+    }
+
+    /// What was read already, if the question is for that alone.
+    fn known(&self, collection: &str, filter: &Filter) -> Option<&Known> {
+        let known = self.known.as_ref().filter(|known| known.collection == collection)?;
+        (ids_of(filter.document())? == [known.id]).then_some(known)
+    }
+
+    fn back<'s>(&'s self, collection: &'s str, max_time: Duration) -> Back<'s> {
+        Back::new(&*self.inner, collection, self.moment, max_time)
+    }
+
+    /// Whether types have the access lists that they have today.
+    fn closes(&self, collection: &str) -> bool {
+        self.access == AccessLists::OfToday && collection == TYPES
+    }
+
+    /// Turns these back.
+    async fn each<V: Visitor>(
+        &self,
+        collection: &str,
+        (ids, filter): (&[i64], &Filter),
+        mut visitor: V,
+    ) -> Result<V, StoreError> {
+        if let Some(Known { id, past: Some(past), .. }) = self.known(collection, filter) {
+            let end = Instant::now().checked_add(self.max_time);
+            visitor.arrive(*id, past.clone(), &Budget::until(end))?;
+            return Ok(visitor);
         }
+        self.back(collection, self.max_time).each(ids, visitor).await
     }
 
     /// What the changed documents add to the answer of today, and take from it.
-    async fn different(
-        &self,
-        collection: &str,
-        changed: &Arc<Changed>,
-        query: &FindQuery,
-    ) -> Result<Different, StoreError> {
+    async fn different(&self, collection: &str, changed: &Ids, query: &FindQuery) -> Result<Different, StoreError> {
         let wanted = Wanted {
-            changed: Arc::clone(changed),
-            access_of_today: self.access == AccessLists::OfToday && collection == TYPES,
+            access_of_today: self.closes(collection),
             filter: query.filter.clone(),
             sort: query.sort.clone(),
+            best: Best::new(query, admission::current().share()),
+            count: 0,
         };
-        if changed.len() <= FEW {
-            let most = query.max_time.min(BRIEF);
-            match wanted.found(&Budget::until(Instant::now().checked_add(most))) {
-                Err(StoreError::Timeout) if most < query.max_time => {}
-                found => return found,
-            }
-        }
-        let until = Instant::now().checked_add(query.max_time);
-        admission::work(move |means| wanted.found(&Budget::until(until).within(means)))
-            .await
-            .map_err(StoreError::from)?
+        let Wanted { best, count, .. } = self.each(collection, (changed, &query.filter), wanted).await?;
+        let (then, share) = best.into_sorted();
+        Ok(Different { then: then.into(), count, _share: share })
     }
 
-    async fn answer(&self, collection: &str, query: &FindQuery, counted: bool) -> Result<Page, StoreError> {
-        let ask = async |query: &FindQuery| {
-            if counted {
-                return self.inner.page(collection, query).await;
-            }
-            self.inner.find(collection, query).await.map(|documents| Page { documents, ..Page::default() })
-        };
-        let Some(changed) = self.changed(collection, &query.filter).await? else { return ask(query).await };
-        if changed.is_empty() {
-            return ask(query).await;
-        }
-        let Different { then, now } = self.different(collection, &changed, query).await?;
-        if are_all_changed(&query.filter, &changed) {
-            let documents = merged(&Documents::new(), &then, (0, query))?;
-            return Ok(Page { documents, total: then.len() as u64, hint: None });
-        }
+    /// The documents of the answer, each read on demand, and how many of the changed ones match.
+    async fn read(
+        self: Arc<Self>,
+        collection: &str,
+        changed: &Ids,
+        query: &FindQuery,
+    ) -> Result<(u64, Chunks), StoreError> {
+        let different = self.different(collection, changed, query).await?;
+        let count = different.count;
         // Those of today that were the same: their place is moved by at most as many as were different.
-        let begun = query.skip.saturating_sub(then.len() as u64);
+        let begun = query.skip.saturating_sub(count);
         let same = FindQuery {
-            filter: unchanged(query.filter.clone(), &changed),
+            filter: unchanged(query.filter.clone(), changed),
             projection: None,
             skip: begun,
             limit: if query.limit == 0 { 0 } else { query.limit.saturating_add(query.skip - begun) },
+            is_counted: false,
+            max_bytes: SHORT_BYTES,
             ..query.clone()
         };
-        let found = self.inner.find(collection, &same).await?;
-        let documents = merged(&found, &then, (begun, query))?;
-        let total = if counted {
-            self.unchanged_count(collection, (&query.filter, &changed), now, query.max_time).await? + then.len() as u64
+        let same = if are_all_changed(&query.filter, changed) {
+            chunks_of(Documents::new())
+        } else if same.limit > SHORT {
+            self.inner.chunks(collection, &same).await?.documents
         } else {
-            0
+            match self.inner.find(collection, &same).await {
+                Err(StoreError::TooLarge) => self.inner.chunks(collection, &same).await?.documents,
+                found => chunks_of(found?),
+            }
         };
-        Ok(Page { documents, total, hint: None })
+        let (store, query, collection) = (self, query.clone(), collection.to_owned());
+        let most = AT_ONCE;
+        let merging = Merging {
+            store,
+            collection,
+            query,
+            same,
+            chunk: Documents::new(),
+            next: 0,
+            different,
+            turned: VecDeque::new(),
+            most,
+            place: begun,
+            is_done: false,
+        };
+        let chunks =
+            stream::try_unfold(merging, async |mut merging| Ok(merging.chunk().await?.map(|chunk| (chunk, merging))));
+        Ok((count, chunks.boxed()))
     }
 
     /// How many documents match that have not changed: those of today without the changed ones. Leaving these out by their
@@ -167,116 +207,188 @@ impl AsOf {
     async fn unchanged_count(
         &self,
         collection: &str,
-        (filter, changed): (&Filter, &Changed),
-        now: Option<u64>,
+        (filter, changed): (&Filter, &Ids),
         max_time: Duration,
     ) -> Result<u64, StoreError> {
-        match now {
-            Some(now) => Ok(self.inner.count(collection, filter, max_time).await?.saturating_sub(now)),
-            None => self.inner.count(collection, &unchanged(filter.clone(), changed), max_time).await,
+        if are_all_changed(filter, changed) {
+            return Ok(0);
+        }
+        let of_changed = filter.clone().and(Filter::one_of("public_id", bson_ids(changed)));
+        match self.inner.count(collection, &of_changed, max_time).await {
+            // The filter fails on one as it is now. It may not have failed then.
+            Err(StoreError::Query { .. }) => {
+                self.inner.count(collection, &unchanged(filter.clone(), changed), max_time).await
+            }
+            now => Ok(self.inner.count(collection, filter, max_time).await?.saturating_sub(now?)),
         }
     }
 }
 
-/// The changed documents that matter to a question.
+/// The changed documents that match as they were then.
 struct Different {
-    /// Those that match as they were then, in the order of the sort.
-    then: Vec<Old>,
-    /// How many match as they are now; nothing when the filter fails on one, as it may not have failed then.
-    now: Option<u64>,
-}
-
-/// A document that was different then, with its place in the order.
-struct Old {
-    key: SortValue,
-    document: RawDocumentBuf,
+    /// Their ids, with their places in the order: those of the page, and before it.
+    then: VecDeque<(SortValue, u64)>,
+    /// How many there are.
+    count: u64,
+    /// What counts their memory.
+    _share: Share,
 }
 
 /// Which of the changed documents are asked for.
 struct Wanted {
-    changed: Arc<Changed>,
     /// Whether these are types, with the access lists that they have today.
     access_of_today: bool,
     filter: Filter,
     sort: Sort,
+    best: Best,
+    count: u64,
 }
 
-impl Wanted {
-    fn found(&self, budget: &Budget) -> Result<Different, StoreError> {
-        let (mut then, mut now) = (Vec::new(), Some(0));
-        for past in self.changed.values() {
-            if let Some(present) = &past.present {
-                let matches = self.filter.matches_within(present, budget).ok();
-                now = now.zip(matches).map(|(now, matches)| now + u64::from(matches));
-            }
-            let PastState::Document(document) = &past.state else { continue };
-            let document =
-                if self.access_of_today { with_access_list(document, past.last.as_deref())? } else { document.clone() };
-            if self.filter.matches_within(&document, budget)? {
-                then.push(Old { key: self.sort.key_of(&document)?, document });
-            }
+impl Visitor for Wanted {
+    fn is_costly(&self) -> bool {
+        self.filter.tree().is_costly()
+    }
+
+    fn arrive(&mut self, id: i64, past: Past, budget: &Budget) -> Result<(), StoreError> {
+        let Some(document) = document_of(past, self.access_of_today)? else { return Ok(()) };
+        if self.filter.matches_within(&document, budget)? {
+            self.count += 1;
+            self.best.offer(self.sort.key_of(&document)?, id.cast_unsigned())?;
         }
-        then.sort_by(|one, other| self.sort.compare(&one.key, &other.key));
-        Ok(Different { then, now })
+        Ok(())
     }
 }
 
-/// The page of the query among both kinds of documents, each in the order of the sort. `begun` is how many of `same` were
-/// passed over.
-fn merged(same: &Documents, different: &[Old], (begun, query): (u64, &FindQuery)) -> Result<Documents, StoreError> {
-    let is_before = |old: &Old, document: &RawDocument, sort: &Sort| {
-        let key = sort.key_of(document)?;
-        Ok::<_, StoreError>(!sort.is_empty() && sort.compare(&old.key, &key) == Ordering::Less)
-    };
-    let mut old = different.iter().peekable();
-    let mut place = begun;
-    if begun > 0 {
-        // Without any left, everything lies before the page.
-        let Some(first) = same.first() else { return Ok(Documents::new()) };
-        while let Some(next) = old.peek() {
-            if !is_before(next, first, &query.sort)? {
-                break;
-            }
-            old.next();
-            place += 1;
-        }
+/// Documents as they were, by their ids.
+struct Turned {
+    access_of_today: bool,
+    documents: BTreeMap<i64, RawDocumentBuf>,
+}
+
+impl Visitor for Turned {
+    fn arrive(&mut self, id: i64, past: Past, _: &Budget) -> Result<(), StoreError> {
+        self.documents.extend(document_of(past, self.access_of_today)?.map(|document| (id, document)));
+        Ok(())
     }
-    let end = if query.limit == 0 { u64::MAX } else { query.skip.saturating_add(query.limit) };
-    let mut documents = Documents::new();
-    let mut take = |document: &RawDocument| {
-        if (query.skip..end).contains(&place) {
-            match &query.projection {
-                Some(projection) => documents.push(&projection.apply(document, &query.filter)?),
-                None => documents.push(document),
+}
+
+/// What it was; nothing if it was not there, or nobody knows.
+fn document_of(past: Past, access_of_today: bool) -> Result<Option<RawDocumentBuf>, StoreError> {
+    let PastState::Document(document) = past.state else { return Ok(None) };
+    Ok(Some(if access_of_today { with_access_list(&document, past.last.as_deref())? } else { document }))
+}
+
+/// The page of a query among both kinds of documents, each in the order of the sort.
+struct Merging {
+    store: Arc<AsOf>,
+    collection: String,
+    query: FindQuery,
+    /// Those that are as they were, and those of them that were read.
+    same: Chunks,
+    chunk: Documents,
+    next: usize,
+    different: Different,
+    /// The next of the changed ones, as they were.
+    turned: VecDeque<Option<RawDocumentBuf>>,
+    /// How many of them are turned back at a time.
+    most: usize,
+    /// How many documents come before the next one.
+    place: u64,
+    is_done: bool,
+}
+
+impl Merging {
+    /// The next documents; nothing at the end.
+    async fn chunk(&mut self) -> Result<Option<Documents>, StoreError> {
+        let end = if self.query.limit == 0 { u64::MAX } else { self.query.skip.saturating_add(self.query.limit) };
+        let mut documents = Documents::new();
+        while self.place < end && documents.len() < CHUNK_DOCUMENTS && documents.bytes() < CHUNK_BYTES {
+            if self.next == self.chunk.len() && !self.is_done {
+                let chunk = self.same.try_next().await?;
+                self.is_done = chunk.is_none();
+                (self.chunk, self.next) = (chunk.unwrap_or_default(), 0);
+                continue;
             }
-        }
-        place += 1;
-        if documents.bytes() > query.max_bytes { Err(StoreError::TooLarge) } else { Ok(()) }
-    };
-    for document in same.iter() {
-        while let Some(next) = old.peek() {
-            if !is_before(next, document, &query.sort)? {
-                break;
+            let is_wanted = self.place >= self.query.skip;
+            if self.is_changed_next(self.chunk.get(self.next))? {
+                if is_wanted && self.turned.is_empty() {
+                    self.turn_back(end - self.place).await?;
+                }
+                self.different.then.pop_front();
+                let turned = if is_wanted { self.turned.pop_front().flatten() } else { None };
+                turned.iter().for_each(|document| documents.push(document));
+            } else {
+                let Some(same) = self.chunk.get(self.next) else { break };
+                if is_wanted {
+                    documents.push(same);
+                }
+                self.next += 1;
             }
-            take(&next.document)?;
-            old.next();
+            self.place += 1;
         }
-        take(document)?;
+        if documents.is_empty() { Ok(None) } else { Ok(Some(self.projected(documents).await?)) }
     }
-    for rest in old {
-        take(&rest.document)?;
+
+    /// Whether a changed document comes before this one.
+    fn is_changed_next(&self, same: Option<&RawDocument>) -> Result<bool, StoreError> {
+        let Some((key, _)) = self.different.then.front() else { return Ok(false) };
+        let (Some(same), sort) = (same, &self.query.sort) else { return Ok(true) };
+        Ok(!sort.is_empty() && sort.compare(key, &sort.key_of(same)?) == Ordering::Less)
     }
-    Ok(documents)
+
+    /// Turns back the next ones, of which so many at most are on the page.
+    async fn turn_back(&mut self, left: u64) -> Result<(), StoreError> {
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(self.most);
+        let mut ids: Vec<i64> = self.different.then.iter().take(most).map(|(_, id)| id.cast_signed()).collect();
+        let access_of_today = self.store.closes(&self.collection);
+        let (collection, question) = (&self.collection, &self.query.filter);
+        let back = self.store.back(collection, self.query.max_time);
+        let mut turned = Turned { access_of_today, documents: BTreeMap::new() };
+        if self.store.known(collection, question).is_some() {
+            turned = self.store.each(collection, (&ids, question), turned).await?;
+        } else {
+            loop {
+                match back.read(&ids).await? {
+                    Some(read) => {
+                        turned = back.turn_back(read, turned).await?;
+                        break;
+                    }
+                    None => ids.truncate(ids.len() / 2),
+                }
+            }
+            self.most = ids.len().max(1);
+        }
+        self.turned = ids.iter().map(|id| turned.documents.remove(id)).collect();
+        Ok(())
+    }
+
+    async fn projected(&mut self, documents: Documents) -> Result<Documents, StoreError> {
+        let Some(projection) = self.query.projection.clone() else { return Ok(documents) };
+        let (filter, end) = (self.query.filter.clone(), Instant::now().checked_add(self.query.max_time));
+        admission::work(move |means| {
+            let budget = Budget::until(end).within(means);
+            let mut projected = Documents::new();
+            for document in documents.iter() {
+                projected.push(&projection.apply_within(document, &filter, &budget)?);
+            }
+            Ok(projected)
+        })
+        .await?
+    }
 }
 
 /// The question, of those documents alone that are as they were.
-fn unchanged(filter: Filter, changed: &Changed) -> Filter {
-    filter.and(Filter::none_of("public_id", changed.keys().copied().map(Bson::Int64).collect()))
+fn unchanged(filter: Filter, changed: &Ids) -> Filter {
+    filter.and(Filter::none_of("public_id", bson_ids(changed)))
+}
+
+fn bson_ids(ids: &Ids) -> Vec<Bson> {
+    ids.iter().copied().map(Bson::Int64).collect()
 }
 
 /// Whether the filter asks only for ids that were different then.
-fn are_all_changed(filter: &Filter, changed: &Changed) -> bool {
-    ids_of(filter.document()).is_some_and(|ids| ids.iter().all(|id| changed.contains_key(id)))
+fn are_all_changed(filter: &Filter, changed: &Ids) -> bool {
+    ids_of(filter.document()).is_some_and(|ids| ids.iter().all(|id| changed.binary_search(id).is_ok()))
 }
 
 /// The ids that a filter names, if it asks for some alone.
@@ -316,11 +428,30 @@ impl Store for AsOf {
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        Ok(self.answer(collection, query, false).await?.documents)
+        match self.changed(collection, &query.filter).await?.filter(|changed| !changed.is_empty()) {
+            None => self.inner.find(collection, query).await,
+            Some(changed) => {
+                gathered(Arc::new(self.clone()).read(collection, &changed, query).await?.1, query.max_bytes).await
+            }
+        }
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        self.answer(collection, query, true).await
+        match self.changed(collection, &query.filter).await?.filter(|changed| !changed.is_empty()) {
+            None => self.inner.page(collection, query).await,
+            Some(_) => {
+                let ChunkedPage { total, documents, .. } = self.chunks(collection, query).await?;
+                Ok(Page { documents: gathered(documents, query.max_bytes).await?, total, hint: None })
+            }
+        }
+    }
+
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
+        let changed = self.changed(collection, &query.filter).await?.filter(|changed| !changed.is_empty());
+        let Some(changed) = changed else { return self.inner.chunks(collection, query).await };
+        let (then, documents) = Arc::new(self.clone()).read(collection, &changed, query).await?;
+        let same = self.unchanged_count(collection, (&query.filter, &changed), query.max_time).await?;
+        Ok(ChunkedPage { total: same + then, hint: None, documents })
     }
 
     async fn frozen(&self, _: Duration) -> Result<Arc<dyn Store>, StoreError> {
@@ -332,16 +463,11 @@ impl Store for AsOf {
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        let Some(changed) = self.changed(collection, filter).await? else {
-            return self.inner.count(collection, filter, max_time).await;
-        };
-        let query = FindQuery::new(filter.clone(), max_time);
-        let Different { then, now } = self.different(collection, &changed, &query).await?;
-        let then = then.len() as u64;
-        if are_all_changed(filter, &changed) {
-            return Ok(then);
-        }
-        Ok(self.unchanged_count(collection, (filter, &changed), now, max_time).await? + then)
+        let changed = self.changed(collection, filter).await?.filter(|changed| !changed.is_empty());
+        let Some(changed) = changed else { return self.inner.count(collection, filter, max_time).await };
+        // The first one stands for all: they are counted.
+        let then = self.different(collection, &changed, &FindQuery::new(filter.clone(), max_time).limited(1)).await?;
+        Ok(self.unchanged_count(collection, (filter, &changed), max_time).await? + then.count)
     }
 
     async fn aggregate(&self, _: &str, _: &AggregateQuery) -> Result<Chunks, StoreError> {

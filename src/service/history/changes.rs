@@ -1,22 +1,31 @@
 //! What a follower is told of events: those that the caller may see and asked for.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::channels::kind_of;
 use super::entries::{concealed, visible};
-use super::feed::{Event, Kind, Position};
+use super::events::View;
+use super::feed::{Batch, Event, Kind, Position};
+use super::past::of_entries;
 use super::plain::PlainFields;
 use crate::auth::Rights;
-use crate::domain::document::text;
+use crate::domain::document::{integer, text};
 use crate::query::{Budget, Filter};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::services::Services;
+use crate::service::type_catalog::lets_through;
 use crate::store::StoreError;
+use crate::store::collections::OBJECTS;
+
+/// So many events are read at a time, if their documents are not too large.
+const AT_ONCE: usize = 128;
 
 /// How long a filter may take for one event.
 const MOST_PER_EVENT: Duration = Duration::from_millis(100);
@@ -39,10 +48,19 @@ pub struct Question {
 
 /// An event, as one caller sees it.
 pub struct Told {
+    /// The entry, without how to go back.
+    pub entry: RawDocumentBuf,
     /// What it means.
     pub kind: Kind,
     /// The document after it, without the values of passwords; nothing if it went.
     pub document: Option<RawDocumentBuf>,
+}
+
+impl Told {
+    /// The sequence of the entry: the cursor behind this event.
+    pub fn sequence(&self) -> Position {
+        integer(&self.entry, "sequence").unwrap_or_default()
+    }
 }
 
 impl Question {
@@ -86,37 +104,118 @@ impl Question {
     }
 }
 
-/// What the caller is told of these events, with their positions.
+/// The entries of which the caller may hear, and that a filter selects by ids and types.
 ///
 /// # Errors
-/// Rights that the caller has lost, a filter that fails on a document, errors of the store.
-pub async fn told<'e>(
-    services: &Services,
-    caller: &Caller,
-    question: &Question,
-    events: &'e [Event],
-) -> Result<Vec<(&'e Event, Told)>, ServiceError> {
-    let resources = question.permitted(&caller.rights)?;
-    let types = services.types_of(events.iter().map(|event| &*event.entry)).await?;
-    let former = services.feed.former_types().await?;
-    let visible = visible(caller, &types, &former);
-    let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
-    if resources.contains(&"objects") {
-        plain.prepare(events.iter().map(|event| &*event.entry), false).await?;
+/// Rights that the caller has lost; errors of the store.
+pub async fn heard(services: &Services, caller: &Caller, question: &Question) -> Result<Filter, ServiceError> {
+    let mut resources = question.permitted(&caller.rights)?;
+    let mut heard = Filter::all();
+    if let Some(filter) = &question.filter {
+        resources.retain(|resource| *resource == "objects");
+        heard = of_entries(OBJECTS, filter);
     }
-    let mut told = Vec::new();
-    for event in events {
-        let resource = text(&event.entry, "resource").unwrap_or_default();
-        let is_object = resource == "objects";
-        if !resources.contains(&resource) || !question.concerns(&event.entry) {
-            continue;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let former = services.feed.former_types().await?;
+    heard = heard.and(Filter::one_of("resource", resources.into_iter().map(Into::into).collect()));
+    Ok(match visible(caller, &types, &former) {
+        Some(visible) => heard.and(visible),
+        None => heard,
+    })
+}
+
+/// Tells the caller of the changes of a batch, one after the other. Documents are read of those alone that the caller may
+/// hear of, a few at a time, and of none where ids are enough.
+pub struct Teller<'a> {
+    services: &'a Services,
+    question: &'a Question,
+    batch: &'a Batch,
+    plain: PlainFields,
+    view: View,
+    /// The entries that are to be told, and the next events among them.
+    entries: VecDeque<&'a RawDocument>,
+    events: VecDeque<Arc<Event>>,
+    /// How many are read at a time.
+    most: usize,
+}
+
+impl<'a> Teller<'a> {
+    /// Begins.
+    ///
+    /// # Errors
+    /// Rights that the caller has lost; errors of the store.
+    pub async fn new(
+        services: &'a Services,
+        caller: &Caller,
+        (question, view): (&'a Question, View),
+        batch: &'a Batch,
+    ) -> Result<Self, ServiceError> {
+        let resources = question.permitted(&caller.rights)?;
+        let types = services.types_of(batch.entries().iter().map(|entry| &**entry)).await?;
+        let former = services.feed.former_types().await?;
+        let visible = visible(caller, &types, &former);
+        let selected = question.filter.as_ref().map_or_else(Filter::all, |filter| of_entries(OBJECTS, filter));
+        let is_told = |entry: &&RawDocument| {
+            resources.contains(&text(entry, "resource").unwrap_or_default())
+                && question.concerns(entry)
+                && lets_through(visible.as_ref(), entry)
+                && lets_through(Some(&selected), entry)
+        };
+        let entries: VecDeque<_> = batch.entries().iter().map(|entry| &**entry).filter(is_told).collect();
+        let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
+        plain.prepare(entries.iter().copied(), false).await?;
+        Ok(Self { services, question, batch, plain, view, entries, events: VecDeque::new(), most: AT_ONCE })
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// A filter that fails on a document, errors of the store.
+    pub async fn next(&mut self) -> Result<Option<Told>, ServiceError> {
+        if self.view == View::Ids && self.question.filter.is_none() {
+            let told = |entry: &RawDocument| Told { entry: entry.to_owned(), kind: kind_of(entry), document: None };
+            return Ok(self.entries.pop_front().map(told));
         }
-        if visible.as_ref().is_some_and(|visible| !visible.matches(&event.entry).unwrap_or(false)) {
-            continue;
+        loop {
+            while let Some(event) = self.events.pop_front() {
+                if let Some(told) = self.told(&event)? {
+                    return Ok(Some(told));
+                }
+            }
+            if self.entries.is_empty() {
+                return Ok(None);
+            }
+            self.read().await?;
         }
+    }
+
+    /// Reads the next events.
+    async fn read(&mut self) -> Result<(), ServiceError> {
+        let feed = &self.services.feed;
+        if let Some(events) = self.batch.events_of_all(feed).await {
+            let entries = std::mem::take(&mut self.entries);
+            let is_told = |event: &&Arc<Event>| entries.iter().any(|entry| entry.as_bytes() == event.entry.as_bytes());
+            self.events = events.iter().filter(is_told).cloned().collect();
+            return Ok(());
+        }
+        loop {
+            let some: Vec<&RawDocument> = self.entries.iter().take(self.most).copied().collect();
+            match feed.events(&some).await? {
+                Some(events) => {
+                    self.entries.drain(..events.len());
+                    self.events = events.into_iter().map(Arc::new).collect();
+                    return Ok(());
+                }
+                None => self.most = (some.len() / 2).max(1),
+            }
+        }
+    }
+
+    /// What the caller is told of an event; nothing if it matches neither before nor after.
+    fn told(&self, event: &Event) -> Result<Option<Told>, ServiceError> {
         let failed = RefCell::new(None);
         let budget = Budget::until(Instant::now().checked_add(MOST_PER_EVENT));
-        let matches = |document: &bson::RawDocument| match &question.filter {
+        let matches = |document: &RawDocument| match &self.question.filter {
             None => true,
             Some(filter) => filter.matches_within(document, &budget).unwrap_or_else(|error| {
                 *failed.borrow_mut() = Some(error);
@@ -127,15 +226,16 @@ pub async fn told<'e>(
         if let Some(error) = failed.into_inner() {
             return Err(StoreError::from(error).into());
         }
-        let Some(kind) = kind else { continue };
-        let document = event.after.clone().filter(|_| kind != Kind::Leave);
+        let Some(kind) = kind else { return Ok(None) };
+        let document = event.after.as_deref().filter(|_| kind != Kind::Leave && self.view != View::Ids);
         let document = match document {
-            Some(object) if is_object => Some(concealed(&object, &plain.at(&event.entry))?),
-            document => document,
+            Some(object) if text(&event.entry, "resource") == Some("objects") => {
+                Some(concealed(object, &self.plain.at(&event.entry))?)
+            }
+            document => document.map(RawDocument::to_owned),
         };
-        told.push((event, Told { kind, document }));
+        Ok(Some(Told { entry: event.entry.clone(), kind, document }))
     }
-    Ok(told)
 }
 
 /// Reads a position. Followers wait for what lies behind it until that is settled. What lies in the future is refused.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use tokio::sync::{OnceCell, broadcast};
 
+use super::past::{changes_of, is_unknown};
 use super::resources::RESOURCES;
 use crate::domain::document::{integer, text};
+use crate::history::entry::state_in;
 
 /// So many batches are kept for followers that are slow; slower ones read the store.
 const KEPT_BATCHES: usize = 64;
@@ -14,7 +16,7 @@ const KEPT_BATCHES: usize = 64;
 /// A change, as followers need it.
 #[derive(Debug)]
 pub struct Event {
-    /// The entry.
+    /// The entry, without how to go back.
     pub entry: RawDocumentBuf,
     /// The document before the change, where it is known.
     pub before: Option<RawDocumentBuf>,
@@ -57,12 +59,18 @@ impl Kind {
     }
 }
 
-impl Event {
-    /// The sequence of the entry: the cursor behind this event.
-    pub fn sequence(&self) -> i64 {
-        integer(&self.entry, "sequence").unwrap_or_default()
+/// What an entry means to a follower of everything: no document is needed for that.
+pub(super) fn kind_of(entry: &RawDocument) -> Kind {
+    let changes = changes_of(entry).ok();
+    let has = |name: &str| changes.is_some_and(|changes| changes.get(name).ok().flatten().is_some());
+    match state_in(entry) {
+        None => Kind::Leave,
+        Some(_) if has("created") && !changes.is_some_and(is_unknown) => Kind::Enter,
+        Some(_) => Kind::Change,
     }
+}
 
+impl Event {
     /// What it means to a follower of what matches; nothing if it matches neither before nor after. What is not known may
     /// have matched, so followers hear of it: what matches now has changed for them, and anything else has gone.
     pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
@@ -84,17 +92,23 @@ impl Event {
 /// A place in the order of all changes: behind the entry with this sequence.
 pub type Position = i64;
 
-/// Entries in their order. The documents before and after them are read when the first follower needs them: most
-/// followers hear of few resources.
+/// Entries in their order, without how to go back. Their documents are read when a follower needs them: most followers hear
+/// of few resources. Few small ones are read once for all who follow.
 #[derive(Debug, Default)]
 pub struct Batch {
     entries: Vec<RawDocumentBuf>,
-    pub(super) events: OnceCell<Vec<Event>>,
+    pub(super) events: Option<OnceCell<Option<Vec<Arc<Event>>>>>,
 }
 
 impl Batch {
-    pub(super) fn of(entries: Vec<RawDocumentBuf>) -> Self {
-        Self { entries, events: OnceCell::new() }
+    /// For one follower alone.
+    pub(in crate::service) fn of(entries: Vec<RawDocumentBuf>) -> Self {
+        Self { entries, events: None }
+    }
+
+    /// For all who follow.
+    pub(super) fn shared(entries: Vec<RawDocumentBuf>) -> Self {
+        Self { entries, events: Some(OnceCell::new()) }
     }
 
     /// The entries.

@@ -7,7 +7,6 @@ use chrono::SecondsFormat;
 use serde_json::{Value, json};
 
 use super::changes::Told;
-use super::feed::Event;
 use crate::domain::document::{integer, text};
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::directory::Caller;
@@ -51,16 +50,15 @@ pub async fn described(
     services: &Services,
     caller: &Caller,
     view: View,
-    event: &Event,
     told: Told,
 ) -> Result<(String, Value), ServiceError> {
-    let entry = &event.entry;
+    let entry = &told.entry;
     let resource = text(entry, "resource").unwrap_or_default().to_owned();
     let time =
         entry.get_datetime("time").ok().map(|time| time.to_chrono().to_rfc3339_opts(SecondsFormat::Millis, true));
     let mut data = json!({
         "kind": told.kind.name(),
-        "sequence": event.sequence(),
+        "sequence": told.sequence(),
         "action": text(entry, "action"),
         "public_id": integer(entry, "public_id"),
         "version": text(entry, "version"),

@@ -7,12 +7,12 @@
 //! - The embedded store has one process, which knows the sequences of its units under way.
 //! - On MongoDB another instance may have taken a sequence that is missing: see [`gaps`](super::gaps).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
 use tokio::sync::{OnceCell, broadcast, watch};
 
@@ -22,12 +22,10 @@ use super::flights::Flights;
 use super::former::FormerTypes;
 use super::gaps::Gaps;
 use super::kept::{has_sequence, kept, last, last_long_ago};
-use super::past::{Moment, PastState, TOO_MUCH, changed_since, changes_of, is_unknown};
+use super::past::{Back, Moment, PastState, TOO_MUCH, Visitor};
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
-use crate::domain::document::{integer, raw, text};
-use crate::history::entry::state_of;
-use crate::history::patch::apply;
+use crate::domain::document::{integer, text};
 use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{HISTORY, LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
@@ -42,17 +40,33 @@ const LONGEST_BREATH: Duration = Duration::from_millis(40);
 const MOST_STREAMS: usize = 4096;
 /// How many entries are read at a time.
 pub(super) const BATCH: u64 = 500;
+/// Documents of so many bytes are read once for all who follow, and kept with their batch.
+const SHARED_BYTES: usize = 256 * 1024;
+/// The documents of events are held up to so many bytes, or those of one event.
+const EVENT_BYTES: usize = 1024 * 1024;
 
 /// Since when changes are kept: the time and the sequence; nothing before the history has begun.
 type Kept = Option<(DateTime, i64)>;
 
+/// What is read of entries. How to go back may be large.
+fn read_members() -> Document {
+    let mut members = doc! { "_id": 0, "changes.created": 1, "changes.unknown": 1, "state": 1, "hash": 1 };
+    let plain = ["sequence", "time", "resource", "public_id", "type_id", "version", "action", "user_id"];
+    members.extend(plain.map(|name| (name.to_owned(), 1.into())));
+    members
+}
+
 impl Batch {
-    /// The events of the entries.
-    ///
-    /// # Errors
-    /// Errors of the store.
-    pub async fn events(&self, feed: &Feed) -> Result<&[Event], StoreError> {
-        self.events.get_or_try_init(|| feed.events(self.entries())).await.map(Vec::as_slice)
+    /// The events of all entries, if they are small, or nothing: then each follower reads those that it may hear of.
+    pub(super) async fn events_of_all(&self, feed: &Feed) -> Option<&[Arc<Event>]> {
+        let read = async || {
+            let entries: Vec<&RawDocument> = self.entries().iter().map(|entry| &**entry).collect();
+            let events = feed.events(&entries).await.ok().flatten()?;
+            let bytes = |document: &Option<RawDocumentBuf>| document.as_ref().map_or(0, |it| it.as_bytes().len());
+            let all: usize = events.iter().map(|event| bytes(&event.before) + bytes(&event.after)).sum();
+            (events.len() == entries.len() && all <= SHARED_BYTES).then(|| events.into_iter().map(Arc::new).collect())
+        };
+        self.events.as_ref()?.get_or_init(read).await.as_deref()
     }
 }
 
@@ -219,16 +233,21 @@ impl Feed {
         self.channels.follow(position, resource)
     }
 
-    /// The entries behind a position, at most as many as one batch, all of them settled.
+    /// The settled entries behind a position that `which` selects, at most as many as one batch, and the position behind
+    /// which there may be more of them.
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn after(&self, position: Position, most: u64) -> Result<Batch, StoreError> {
+    pub async fn after(&self, position: Position, most: u64, which: &Filter) -> Result<(Batch, Position), StoreError> {
         let settled = self.settled.load(Ordering::Acquire);
         if position >= settled {
-            return Ok(Batch::default());
+            return Ok((Batch::default(), position));
         }
-        Ok(Batch::of(self.entries(position, Some(settled), most.min(BATCH)).await?))
+        let most = most.min(BATCH);
+        let batch = Batch::of(self.entries((position, Some(settled)), which, most).await?);
+        let is_all = (batch.entries().len() as u64) < most;
+        let end = batch.end().filter(|_| !is_all).unwrap_or(settled);
+        Ok((batch, end))
     }
 
     /// The types that were deleted. They are read again when types have changed.
@@ -314,7 +333,7 @@ impl Feed {
         self.settled.fetch_max(settled, Ordering::AcqRel);
         let is_any = !entries.is_empty();
         if is_any {
-            self.channels.send(since, &Arc::new(Batch::of(entries)));
+            self.channels.send(since, &Arc::new(Batch::shared(entries)));
         }
         Ok(is_any)
     }
@@ -353,12 +372,12 @@ impl Feed {
             let Some(horizon) = horizon.filter(|horizon| *horizon > position) else {
                 return Ok((Vec::new(), position));
             };
-            let entries = self.entries(position, Some(horizon), BATCH).await?;
+            let entries = self.entries((position, Some(horizon)), &Filter::all(), BATCH).await?;
             let last = entries.last().and_then(|entry| integer(entry, "sequence"));
             let is_all = (entries.len() as u64) < BATCH;
             return Ok((entries, last.filter(|_| !is_all).unwrap_or(horizon)));
         }
-        let mut entries = self.entries(position, None, BATCH).await?;
+        let mut entries = self.entries((position, None), &Filter::all(), BATCH).await?;
         let settled = self.gaps.settled(position, &entries).await?;
         if settled < entries.len() && entries.len() as u64 == BATCH {
             self.note_gaps_behind(&entries).await?;
@@ -394,86 +413,93 @@ impl Feed {
 
     async fn entries(
         &self,
-        position: Position,
-        until: Option<Position>,
+        (position, until): (Position, Option<Position>),
+        which: &Filter,
         most: u64,
     ) -> Result<Vec<RawDocumentBuf>, StoreError> {
-        let found = self.store.find(LOGS, &self.query_of_entries(position, until).limited(most)).await?;
+        let mut query = self.query_of_entries(position, until).limited(most);
+        query.filter = query.filter.and(which.clone());
+        query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
+        let found = self.store.find(LOGS, &query).await?;
         Ok(found.iter().map(RawDocument::to_owned).collect())
     }
 
-    /// The entries with the documents before and after them.
-    async fn events(&self, entries: &[RawDocumentBuf]) -> Result<Vec<Event>, StoreError> {
-        let mut present: BTreeMap<(&str, i64), RawDocumentBuf> = BTreeMap::new();
+    /// The first of these entries with the documents before and after them, as many as fit; nothing when fewer are to be
+    /// asked for. One alone always fits.
+    pub(super) async fn events(&self, entries: &[&RawDocument]) -> Result<Option<Vec<Event>>, StoreError> {
+        let mut states = States::of(entries);
+        let Some(first) = states.wanted.first() else { return Ok(Some(Vec::new())) };
+        let since = Moment::Sequence(first - 1);
         for (collection, kind) in RESOURCES {
             let of_kind = entries.iter().filter(|entry| text(entry, "resource") == Some(kind));
-            let ids: Vec<bson::Bson> =
-                of_kind.filter_map(|entry| integer(entry, "public_id")).map(Into::into).collect();
+            let ids: BTreeSet<i64> = of_kind.filter_map(|entry| integer(entry, "public_id")).collect();
             if ids.is_empty() {
                 continue;
             }
-            let query = FindQuery::new(Filter::one_of("public_id", ids), self.max_time);
-            for document in self.store.find(collection, &query).await?.iter() {
-                present.extend(integer(document, "public_id").map(|id| ((kind, id), document.to_owned())));
-            }
-        }
-        // From the newest on: what was before a change is what the one before it left.
-        let mut events = Vec::with_capacity(entries.len());
-        for entry in entries.iter().rev() {
-            let resource = RESOURCES.iter().find(|(_, kind)| text(entry, "resource") == Some(kind));
-            let (Some((collection, kind)), Some(id)) = (resource, integer(entry, "public_id")) else { continue };
-            let state = self.after_entry(collection, id, entry, present.get(&(*kind, id))).await?;
-            let known = match state {
-                PastState::Unknown => Known::Neither,
-                _ if is_unknown(changes_of(entry)?) => Known::After,
-                _ => Known::Both,
+            let back = Back::new(&*self.store, collection, since, self.max_time);
+            let Some(read) = back.read(&Vec::from_iter(ids)).await? else { return Ok(None) };
+            states = match back.turn_back(read, states).await {
+                Err(StoreError::Query { code: TOO_MUCH, .. }) if entries.len() > 1 => return Ok(None),
+                // Followers go on without the document.
+                Err(StoreError::Query { code: TOO_MUCH, .. }) => States::of(entries),
+                states => states?,
             };
-            let after = if let PastState::Document(document) = state { Some(document) } else { None };
-            let before = before_entry(entry, after.as_deref())?;
-            present.extend(before.clone().map(|before| ((*kind, id), before)));
-            events.push(Event { entry: entry.clone(), before, after, known });
         }
-        events.reverse();
-        Ok(events)
-    }
-
-    /// The document as the entry left it. Mostly that is `next`: the present one, or that before the next change.
-    async fn after_entry(
-        &self,
-        collection: &str,
-        id: i64,
-        entry: &RawDocument,
-        next: Option<&RawDocumentBuf>,
-    ) -> Result<PastState, StoreError> {
-        let state = match entry.get("state").map_err(unreadable)? {
-            Some(RawBsonRef::Binary(state)) => state.bytes,
-            _ => return Ok(PastState::Absent),
-        };
-        if let Some(next) = next.filter(|next| state_of(next)[..] == *state) {
-            return Ok(PastState::Document(next.clone()));
-        }
-        let moment = Moment::Sequence(integer(entry, "sequence").unwrap_or_default());
-        let changed = match changed_since(&*self.store, collection, moment, Some(&[id]), self.max_time).await {
-            // Followers go on without the document.
-            Err(StoreError::Query { code: TOO_MUCH, .. }) => return Ok(PastState::Unknown),
-            changed => changed?,
-        };
-        Ok(changed.into_values().next().map_or(PastState::Unknown, |past| past.state))
+        let kept = entries.iter().filter(|entry| sequence_of(entry) < states.cut);
+        let events = kept.map(|entry| {
+            let (before, after, known) = match states.found.remove(&sequence_of(entry)) {
+                Some((PastState::Unknown, _)) | None => (None, None, Known::Neither),
+                Some((after, PastState::Unknown)) => (None, document_of(after), Known::After),
+                Some((after, before)) => (document_of(before), document_of(after), Known::Both),
+            };
+            Event { entry: (*entry).to_owned(), before, after, known }
+        });
+        Ok(Some(events.collect()))
     }
 }
 
-/// The document before the entry; nothing where there was none, or where nobody knows.
-fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Option<RawDocumentBuf>, StoreError> {
-    let changes = changes_of(entry)?;
-    let has = |name: &str| changes.get(name).ok().flatten();
-    if let Some(RawBsonRef::Document(deleted)) = has("deleted") {
-        return Ok(Some(deleted.to_owned()));
+fn sequence_of(entry: &RawDocument) -> i64 {
+    integer(entry, "sequence").unwrap_or_default()
+}
+
+fn document_of(state: PastState) -> Option<RawDocumentBuf> {
+    if let PastState::Document(document) = state { Some(document) } else { None }
+}
+
+/// Documents after and before changes, the earliest changes first, as many as fit.
+struct States {
+    wanted: BTreeSet<i64>,
+    found: BTreeMap<i64, (PastState, PastState)>,
+    bytes: usize,
+    /// Changes from this sequence on did not fit.
+    cut: i64,
+}
+
+impl States {
+    fn of(entries: &[&RawDocument]) -> Self {
+        let wanted = entries.iter().map(|entry| sequence_of(entry)).collect();
+        Self { wanted, found: BTreeMap::new(), bytes: 0, cut: i64::MAX }
     }
-    let is_turned_back = has("created").is_none() && !is_unknown(changes);
-    let Some(after) = after.filter(|_| is_turned_back) else { return Ok(None) };
-    let mut before = Document::try_from(after).map_err(unreadable)?;
-    apply(&mut before, changes).map_err(unreadable)?;
-    Ok(Some(raw(&before)))
+}
+
+impl Visitor for States {
+    fn wants(&self, sequence: i64) -> bool {
+        sequence < self.cut && self.wanted.contains(&sequence)
+    }
+
+    fn change(&mut self, sequence: i64, after: PastState, before: PastState) {
+        let bytes = |state: &PastState| match state {
+            PastState::Document(document) => document.as_bytes().len(),
+            _ => 0,
+        };
+        self.bytes += bytes(&after) + bytes(&before);
+        self.found.insert(sequence, (after, before));
+        while self.bytes > EVENT_BYTES && self.found.len() > 1 {
+            let Some((last, (after, before))) = self.found.pop_last() else { break };
+            self.bytes -= bytes(&after) + bytes(&before);
+            self.cut = last;
+        }
+    }
 }
 
 impl Subscription {
@@ -505,7 +531,7 @@ impl Subscription {
                 }
             }
             if !self.is_continuous {
-                let behind = feed.after(self.position, BATCH).await?;
+                let (behind, _) = feed.after(self.position, BATCH, &Filter::all()).await?;
                 if let Some(end) = behind.end() {
                     self.position = end;
                     return Ok(Arc::new(behind));

@@ -9,13 +9,14 @@ use crate::service::error::ServiceError;
 use crate::service::resource;
 use crate::service::services::Services;
 use crate::store::collections::LOGS;
-use crate::store::{Change, FindQuery, StoreError, Unit};
+use crate::store::{Change, FindQuery, StoreError, Unit, as_fits};
 
 /// What stands in the place of a name.
 pub const FORGOTTEN: &str = "(forgotten)";
 
-/// So many entries are changed in one unit.
+/// So many entries are changed in one unit, if they have no more bytes.
 const AT_ONCE: u64 = 500;
+const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Replaces the name of a user in all entries, in small units. It may be repeated after an interruption.
 ///
@@ -26,7 +27,7 @@ pub async fn forget(services: &Services, user_id: i64) -> Result<(), ServiceErro
     let named = of_this_service().and(condition(&named));
     loop {
         let query = FindQuery::new(named.clone(), services.max_time).limited(AT_ONCE);
-        let found = services.store.find(LOGS, &query).await?;
+        let found = as_fits(&*services.store, LOGS, query, AT_ONCE_BYTES).await?;
         if found.is_empty() {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bson::raw::RawDocument;
 use bson::{DateTime, Document, doc};
+use futures::TryStreamExt;
 
 use super::heads::of_kind;
 use super::past::{Moment, changes_of};
@@ -42,7 +43,8 @@ struct Former {
 
 /// What is read of an entry. Other changes of types may be large.
 fn read_members() -> Document {
-    doc! { "public_id": 1, "action": 1, "sequence": 1, "time": 1, "state": 1, "changes.created": 1, "changes.deleted": 1 }
+    doc! { "public_id": 1, "action": 1, "sequence": 1, "time": 1, "state": 1, "changes.created": 1,
+    "changes.deleted.public_id": 1, "changes.deleted.acl": 1 }
 }
 
 impl FormerTypes {
@@ -53,9 +55,11 @@ impl FormerTypes {
     pub(super) async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
         let mut query = FindQuery::new(of_kind("types"), max_time).sorted(Sort::by("sequence", false));
         query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
+        query.is_counted = false;
         let mut former = Self::default();
-        for entry in store.find(LOGS, &query).await?.iter() {
-            former.note(entry)?;
+        let mut entries = store.chunks(LOGS, &query).await?.documents;
+        while let Some(chunk) = entries.try_next().await? {
+            chunk.iter().try_for_each(|entry| former.note(entry))?;
         }
         // Other tools reach a MongoDB store alone.
         if store.is_remote() {

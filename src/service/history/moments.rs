@@ -1,7 +1,6 @@
 //! Which moments can be asked for.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bson::DateTime;
@@ -10,17 +9,17 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use super::as_of::{AccessLists, Known};
 use super::heads;
 use super::kept::last;
-use super::past::{LOOKS, Moment, Past, PastState, changed_since};
+use super::past::{Back, LOOKS, Moment, Past, PastState, Visitor};
 use super::resources::resource_of;
 use crate::history::entry::state_of;
-use crate::query::Filter;
+use crate::query::{Budget, Filter};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::type_catalog::Types;
-use crate::store::{FindQuery, Store};
+use crate::store::{FindQuery, Store, StoreError};
 
 /// Reads a moment: a sequence, or a time of RFC 3339. `name` is the parameter that has it.
 ///
@@ -81,9 +80,8 @@ pub async fn as_of_read<R: Resource>(
     access: AccessLists,
 ) -> Result<Services, ServiceError> {
     let present = services.present().await?;
-    let changed = changed_of::<R>((&*present.store, services.max_time), id, moment).await?;
-    let past = changed.get(&id).cloned();
-    let known = Known { collection: R::COLLECTION, id, changed: Arc::new(changed) };
+    let past = past_of::<R>((&*present.store, services.max_time), id, moment).await?;
+    let known = Known { collection: R::COLLECTION, id, past: past.clone() };
     let then = services.before(present, (moment, Some(known)), access).await?;
     if let Some(past) = past {
         refuse_unless_hidden::<R>((services, &then), (caller, id), &past).await?;
@@ -91,17 +89,18 @@ pub async fn as_of_read<R: Resource>(
     Ok(then)
 }
 
-/// What changed one resource since, with or without an entry.
-async fn changed_of<R: Resource>(
+/// What one resource was, if it has changed since, with or without an entry.
+async fn past_of<R: Resource>(
     (store, max_time): (&dyn Store, Duration),
     id: i64,
     moment: Moment,
-) -> Result<BTreeMap<i64, Past>, ServiceError> {
+) -> Result<Option<Past>, ServiceError> {
     let mut unseen = None;
     for _ in 0..LOOKS {
-        let changed = changed_since(store, R::COLLECTION, moment, Some(&[id]), max_time).await?;
-        if !changed.is_empty() {
-            return Ok(changed);
+        let back = Back::new(store, R::COLLECTION, moment, max_time);
+        let Only(past) = back.each(&[id], Only(None)).await?;
+        if past.is_some() {
+            return Ok(past);
         }
         // On a standalone server what the service changes meanwhile has its entry at the next look.
         unseen = unseen_change::<R>((store, max_time), id).await?;
@@ -109,7 +108,17 @@ async fn changed_of<R: Resource>(
             break;
         }
     }
-    Ok(unseen.into_iter().map(|past| (id, past)).collect())
+    Ok(unseen)
+}
+
+/// The past of one document.
+struct Only(Option<Past>);
+
+impl Visitor for Only {
+    fn arrive(&mut self, _: i64, past: Past, _: &Budget) -> Result<(), StoreError> {
+        self.0 = Some(past);
+        Ok(())
+    }
 }
 
 /// What was done to the document without an entry: by another tool, or just now.

@@ -1,23 +1,41 @@
 //! What documents were at an earlier moment: the present documents, turned back by the entries since then.
+//!
+//! [`Back`] finds the ids of what has changed, and turns the documents back a few at a time: so many as fit in [`AT_ONCE`].
+//! A visitor keeps what it needs of each. A document of an entry that is larger is read alone, and its entries one after the
+//! other.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, Document, bson, doc};
+use futures::TryStreamExt;
 
 use super::heads::of_kind;
 use super::resources::{condition, resource_of, unreadable};
+use crate::admission::{self, Share};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, Head, state_of};
 use crate::history::patch::apply;
-use crate::query::Filter;
-use crate::store::collections::LOGS;
-use crate::store::{Documents, FindQuery, Store, StoreError};
+use crate::query::{Budget, Filter, Projection, Sort};
+use crate::store::chunks::chunks_of;
+use crate::store::collections::{LOGS, OBJECTS};
+use crate::store::{Chunks, Documents, FindQuery, Store, StoreError};
 
-/// More entries, or entries of more bytes, are not turned back for one question.
+/// More entries are not turned back for one question, nor entries of one document with more bytes.
 pub(super) const MOST_ENTRIES: u64 = 50_000;
-pub(super) const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// How many bytes of documents are read at a time, and how many of entries, unless a single one has more.
+const AT_ONCE: usize = 1024 * 1024;
+/// How many documents are read at first, and at the most.
+const FIRST: usize = 8;
+const MOST: usize = 512;
+/// So many bytes, in so many entries, are turned back where they are read. More are work in a turn.
+const LITTLE: usize = 64 * 1024;
+const FEW: usize = 16;
+/// A document that is turned back takes this many times its bytes.
+const GROWTH: usize = 5;
 
 /// How often the entries of documents are read that changed meanwhile. A second look finds the entry of each change, unless
 /// the change and its entry are not one unit: a MongoDB server by itself, or another tool.
@@ -74,78 +92,350 @@ pub(super) enum PastState {
     Unknown,
 }
 
-/// The documents of a collection that changed after the moment, by id; `only` narrows to these ids.
-///
-/// # Errors
-/// [`StoreError::Query`] when too much has changed since, and errors of the store.
-pub(super) async fn changed_since(
-    store: &dyn Store,
-    collection: &str,
-    moment: Moment,
-    only: Option<&[i64]>,
-    max_time: Duration,
-) -> Result<BTreeMap<i64, Past>, StoreError> {
-    let of_kind = of_kind(resource_of(collection).unwrap_or_default()).and(moment.later());
-    let entries_of = async |ids: Option<&[i64]>| {
-        let ids = ids.map(|ids| Filter::one_of("public_id", bson_ids(ids.iter().copied())));
-        let filter = ids.map_or_else(|| of_kind.clone(), |ids| of_kind.clone().and(ids));
-        let mut query = FindQuery::new(filter, max_time).limited(MOST_ENTRIES + 1);
-        query.max_bytes = MOST_BYTES;
-        match store.find(LOGS, &query).await {
-            Ok(found) if found.len() as u64 > MOST_ENTRIES => Err(too_much()),
-            Err(StoreError::TooLarge) => Err(too_much()),
-            found => found,
-        }
-    };
-    let mut found = entries_of(only).await?;
-    if found.is_empty() {
-        return Ok(BTreeMap::new());
+/// What is done with documents on their way back.
+pub(super) trait Visitor: Send + 'static {
+    /// Whether it wants to know what the entry with this sequence changed.
+    fn wants(&self, _sequence: i64) -> bool {
+        false
     }
-    let ids = bson_ids(by_id(&found).into_keys());
-    let present = store.find(collection, &FindQuery::new(Filter::one_of("public_id", ids), max_time)).await?;
-    let present: BTreeMap<i64, &RawDocument> =
-        present.iter().filter_map(|document| Some((integer(document, "public_id")?, document))).collect();
-    let mut changed = BTreeMap::new();
-    for look in 1..=LOOKS {
-        let mut unsettled = Vec::new();
-        for (id, entries) in by_id(&found) {
-            let now = present.get(&id).copied();
-            let state = now.map(state_of);
-            // The entry that left the document as it was read; later ones do not concern it.
-            let newest = entries.iter().position(|entry| Head::of(entry).is_some_and(|head| head.state == state));
-            match newest {
-                Some(newest) => {
-                    changed.insert(id, turned_back(now, &entries[newest..])?);
-                }
-                None if look < LOOKS => unsettled.push(id),
-                None => {
-                    let present = now.map(RawDocument::to_owned);
-                    changed.insert(id, Past { state: PastState::Unknown, last: present.clone(), present });
+
+    /// The document after an entry that is wanted, and before it.
+    fn change(&mut self, _sequence: i64, _after: PastState, _before: PastState) {}
+
+    /// Whether [`Visitor::arrive`] may take long.
+    fn is_costly(&self) -> bool {
+        false
+    }
+
+    /// The document has come to the moment.
+    fn arrive(&mut self, _id: i64, _past: Past, _budget: &Budget) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// The way back to a moment, for documents of one collection.
+pub(super) struct Back<'s> {
+    store: &'s dyn Store,
+    collection: &'s str,
+    entries: Filter,
+    /// When the time of the question is over.
+    end: Option<Instant>,
+    max_time: Duration,
+}
+
+/// Documents of some ids, and the entries of theirs, the newest of each first.
+pub(super) struct Read {
+    present: Documents,
+    entries: Chunks,
+    /// Of both; [`usize::MAX`] where they are not known yet.
+    bytes: usize,
+}
+
+impl<'s> Back<'s> {
+    pub(super) fn new(store: &'s dyn Store, collection: &'s str, moment: Moment, max_time: Duration) -> Self {
+        let entries = of_kind(resource_of(collection).unwrap_or_default()).and(moment.later());
+        Self { store, collection, entries, end: Instant::now().checked_add(max_time), max_time }
+    }
+
+    /// The ids of the documents that have changed since and that `which` selects by their entries, in ascending order.
+    ///
+    /// # Errors
+    /// [`StoreError::Query`] when too much has changed since, and errors of the store.
+    pub(super) async fn ids(&self, which: Filter) -> Result<Vec<i64>, StoreError> {
+        let mut query = self.query(self.entries.clone().and(which))?.limited(MOST_ENTRIES + 1);
+        let only_id = Projection::parse(&doc! { "_id": 0, "public_id": 1 }, &query.filter).map_err(unreadable)?;
+        query.projection = Some(only_id);
+        let found = self.store.find(LOGS, &query).await?;
+        if found.len() as u64 > MOST_ENTRIES {
+            return Err(too_much());
+        }
+        let mut ids: Vec<i64> = found.iter().filter_map(|entry| integer(entry, "public_id")).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    /// Turns all of these back.
+    ///
+    /// # Errors
+    /// As [`Back::ids`].
+    pub(super) async fn each<V: Visitor>(&self, ids: &[i64], mut visitor: V) -> Result<V, StoreError> {
+        let (mut rest, mut most) = (ids, FIRST);
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(most.min(rest.len()));
+            let Some(read) = self.read(some).await? else {
+                most = some.len() / 2;
+                continue;
+            };
+            if read.bytes < AT_ONCE / 4 {
+                most = (most * 4).min(MOST);
+            }
+            visitor = self.turn_back(read, visitor).await?;
+            rest = others;
+        }
+        Ok(visitor)
+    }
+
+    /// Reads these documents and their entries; nothing when they are too large together, which one alone never is.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(super) async fn read(&self, ids: &[i64]) -> Result<Option<Read>, StoreError> {
+        let is_alone = ids.len() <= 1;
+        let these = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+        // The documents first: then the entries have what made them.
+        let (present, documents) = match self.found(self.collection, self.query(these.clone())?, is_alone).await? {
+            Some((chunks, bytes)) => (crate::store::gathered(chunks, usize::MAX).await?, bytes),
+            None => return Ok(None),
+        };
+        let newest_first = Sort::by("public_id", true).then("number", true);
+        let entries = self.query(self.entries.clone().and(these))?.sorted(newest_first);
+        Ok(match self.found(LOGS, entries, is_alone).await? {
+            Some((entries, bytes)) => Some(Read { present, entries, bytes: documents.saturating_add(bytes) }),
+            None => None,
+        })
+    }
+
+    /// What the query finds, if that is not too much; otherwise, where it is wanted in any case, piece by piece.
+    async fn found(
+        &self,
+        collection: &str,
+        query: FindQuery,
+        is_wanted: bool,
+    ) -> Result<Option<(Chunks, usize)>, StoreError> {
+        let mut query = query.within(AT_ONCE);
+        match self.store.find(collection, &query).await {
+            Err(StoreError::TooLarge) if is_wanted => {
+                query.is_counted = false;
+                Ok(Some((self.store.chunks(collection, &query.within(usize::MAX)).await?.documents, usize::MAX)))
+            }
+            Err(StoreError::TooLarge) => Ok(None),
+            found => found.map(|found| Some((chunks_of(found.clone()), found.bytes()))),
+        }
+    }
+
+    /// Turns back what was read.
+    ///
+    /// # Errors
+    /// As [`Back::ids`].
+    pub(super) async fn turn_back<V: Visitor>(&self, read: Read, visitor: V) -> Result<V, StoreError> {
+        let mut walk = Walk::new(visitor);
+        walk = self.walked(walk, read).await?;
+        for look in 2..=LOOKS {
+            walk.is_last_look = look == LOOKS;
+            let mut parts = vec![std::mem::take(&mut walk.unsettled)];
+            while let Some(ids) = parts.pop().filter(|ids| !ids.is_empty()) {
+                match self.read(&ids).await? {
+                    Some(read) => walk = self.walked(walk, read).await?,
+                    None => parts.extend(ids.chunks(ids.len().div_ceil(2)).map(<[i64]>::to_vec)),
                 }
             }
         }
-        if unsettled.is_empty() {
-            break;
-        }
-        // Read after the documents, so they have what changed these.
-        found = entries_of(Some(&unsettled)).await?;
+        Ok(walk.visitor)
     }
-    Ok(changed)
+
+    async fn walked<V: Visitor>(&self, mut walk: Walk<V>, mut read: Read) -> Result<Walk<V>, StoreError> {
+        let with_id = |document: &RawDocument| Some((integer(document, "public_id")?, document.to_owned()));
+        walk.present = read.present.iter().filter_map(with_id).collect();
+        (walk.entries, walk.bytes) = (0, 0);
+        let weight = read.present.bytes();
+        drop(std::mem::take(&mut read.present));
+        let end = self.end;
+        loop {
+            let chunk = read.entries.try_next().await?;
+            let much = chunk.as_ref().is_some_and(|chunk| chunk.len() > FEW || chunk.bytes() > LITTLE);
+            let is_last = chunk.is_none();
+            let step = move |mut walk: Walk<V>, budget: &Budget| {
+                chunk.iter().flat_map(Documents::iter).try_for_each(|entry| walk.step(entry, budget))?;
+                if is_last {
+                    walk.arrive(budget)?;
+                }
+                Ok::<_, StoreError>(walk)
+            };
+            walk = if much || weight > LITTLE || walk.visitor.is_costly() {
+                admission::work(move |means| step(walk, &Budget::until(end).within(means))).await??
+            } else {
+                step(walk, &Budget::until(end))?
+            };
+            if is_last {
+                return Ok(walk);
+            }
+        }
+    }
+
+    fn query(&self, filter: Filter) -> Result<FindQuery, StoreError> {
+        let left = self.end.map_or(self.max_time, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() { Err(StoreError::Timeout) } else { Ok(FindQuery::new(filter, left)) }
+    }
+}
+
+/// Documents on their way back, the one with the largest id first.
+struct Walk<V> {
+    visitor: V,
+    present: BTreeMap<i64, RawDocumentBuf>,
+    /// The one that is being turned back.
+    current: Option<Turning>,
+    /// Documents whose entries did not tell how they came to be what they are.
+    unsettled: Vec<i64>,
+    /// Whether nobody knows what such documents were.
+    is_last_look: bool,
+    entries: u64,
+    bytes: usize,
+    share: Share,
+}
+
+/// A document that is being turned back.
+struct Turning {
+    id: i64,
+    present: Option<RawDocumentBuf>,
+    last: Option<RawDocumentBuf>,
+    at: Place,
+}
+
+/// How far it has come.
+enum Place {
+    /// Entries are ahead of the document as it was read: they do not concern it.
+    Ahead,
+    /// This is what it was; nothing, if there was none.
+    At(Option<Document>),
+    /// Nobody knows what it was.
+    Lost,
+}
+
+impl Place {
+    fn state(&self) -> PastState {
+        match self {
+            Self::Ahead | Self::Lost => PastState::Unknown,
+            Self::At(None) => PastState::Absent,
+            Self::At(Some(document)) => PastState::Document(raw(document)),
+        }
+    }
+}
+
+impl<V: Visitor> Walk<V> {
+    fn new(visitor: V) -> Self {
+        Self {
+            visitor,
+            present: BTreeMap::new(),
+            current: None,
+            unsettled: Vec::new(),
+            is_last_look: false,
+            entries: 0,
+            bytes: 0,
+            share: admission::current().share(),
+        }
+    }
+
+    fn step(&mut self, entry: &RawDocument, budget: &Budget) -> Result<(), StoreError> {
+        let Some(id) = integer(entry, "public_id") else { return Ok(()) };
+        self.entries += 1;
+        self.bytes += entry.as_bytes().len();
+        if self.entries > MOST_ENTRIES || self.bytes > MOST_BYTES {
+            return Err(too_much());
+        }
+        if self.current.as_ref().is_none_or(|turning| turning.id != id) {
+            self.arrive(budget)?;
+            let present = self.present.remove(&id);
+            self.current = Some(Turning { id, last: present.clone(), present, at: Place::Ahead });
+        }
+        let Some(turning) = &mut self.current else { return Ok(()) };
+        let present = turning.present.as_ref().map_or(0, |present| present.as_bytes().len());
+        self.share.cover(GROWTH * present.max(entry.as_bytes().len()))?;
+        if matches!(turning.at, Place::Ahead) {
+            let state = turning.present.as_deref().map(state_of);
+            if Head::of(entry).is_none_or(|head| head.state != state) {
+                return Ok(());
+            }
+            let present = turning.present.as_deref().map(Document::try_from);
+            turning.at = Place::At(present.transpose().map_err(unreadable)?);
+        }
+        let sequence = integer(entry, "sequence").filter(|sequence| self.visitor.wants(*sequence));
+        let after = sequence.map(|_| turning.at.state());
+        turning.pass(entry)?;
+        if let Some((sequence, after)) = sequence.zip(after) {
+            self.visitor.change(sequence, after, turning.at.state());
+        }
+        Ok(())
+    }
+
+    /// The document that was being turned back has come to the moment.
+    fn arrive(&mut self, budget: &Budget) -> Result<(), StoreError> {
+        let Some(Turning { id, present, last, at }) = self.current.take() else { return Ok(()) };
+        if matches!(at, Place::Ahead) && !self.is_last_look {
+            self.unsettled.push(id);
+            return Ok(());
+        }
+        self.visitor.arrive(id, Past { state: at.state(), last, present }, budget)
+    }
+}
+
+impl Turning {
+    /// Goes back to before this entry.
+    fn pass(&mut self, entry: &RawDocument) -> Result<(), StoreError> {
+        let changes = changes_of(entry)?;
+        if is_unknown(changes) {
+            // An entry has the type of its object too, which says who may hear of it.
+            self.last.get_or_insert_with(|| entry.to_owned());
+            self.at = Place::Lost;
+        } else if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {
+            self.last.get_or_insert_with(|| deleted.to_owned());
+            self.at = Place::At(Some(Document::try_from(deleted).map_err(unreadable)?));
+        } else if changes.get("created").ok().flatten().is_some() {
+            if text(entry, "action") != Some(Action::Revert.name()) {
+                // Before, the id was another's.
+                self.last = None;
+            }
+            self.at = Place::At(None);
+        } else if let Place::At(state) = &mut self.at {
+            apply(state.as_mut().ok_or_else(|| unreadable("an entry"))?, changes).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a question says of the ids of documents, and of the types of objects, as a condition on their entries. Plain
+/// comparisons of whole parts of the question alone: they mean the same of an entry.
+pub(super) fn of_entries(collection: &str, question: &Filter) -> Filter {
+    let mut parts = Vec::new();
+    let members = if collection == OBJECTS { &["public_id", "type_id"][..] } else { &["public_id"] };
+    collect(question.document(), members, &mut parts);
+    if parts.is_empty() { Filter::all() } else { condition(&doc! { "$and": parts }) }
+}
+
+fn collect(question: &Document, members: &[&str], parts: &mut Vec<Bson>) {
+    let is_number = |value: &Bson| matches!(value, Bson::Int32(_) | Bson::Int64(_));
+    for (name, value) in question {
+        if name == "$and" {
+            let all = value.as_array().into_iter().flatten().filter_map(Bson::as_document);
+            all.for_each(|part| collect(part, members, parts));
+        } else if members.contains(&name.as_str()) {
+            let tests = match value {
+                Bson::Document(tests) => tests.clone(),
+                value => doc! { "$eq": value.clone() },
+            };
+            for (operator, value) in tests {
+                let is_plain = match operator.as_str() {
+                    "$eq" | "$ne" | "$gt" | "$gte" | "$lt" | "$lte" => is_number(&value),
+                    "$in" | "$nin" => value.as_array().is_some_and(|values| values.iter().all(is_number)),
+                    _ => false,
+                };
+                if is_plain {
+                    parts.push(bson!({ name: { operator: value } }));
+                }
+            }
+        }
+    }
 }
 
 /// The code of the error when too much has changed: MongoDB's for a question that needs too much memory.
-pub(super) const TOO_MUCH: i32 = 292;
+pub(in crate::service) const TOO_MUCH: i32 = 292;
 
 fn too_much() -> StoreError {
     let message = format!(
-        "more than {MOST_ENTRIES} changes, or changes of more than 64 MiB, have come since then; ask for a later moment, or \
-         for single ids"
+        "more than {MOST_ENTRIES} changes, or changes of one document of more than 64 MiB, have come since then; ask for a \
+         later moment, for fewer ids, or for one type"
     );
     StoreError::Query { code: TOO_MUCH, message }
-}
-
-fn bson_ids(ids: impl Iterator<Item = i64>) -> Vec<Bson> {
-    ids.map(Bson::Int64).collect()
 }
 
 /// The entries of each document, the newest first.
@@ -160,35 +450,6 @@ pub(super) fn by_id(found: &Documents) -> BTreeMap<i64, Vec<&RawDocument>> {
         list.sort_by_key(|entry| std::cmp::Reverse(integer(entry, "number")));
     }
     entries
-}
-
-/// The document before all these entries, the newest of which is the first.
-pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -> Result<Past, StoreError> {
-    let present = now.map(RawDocument::to_owned);
-    let mut last = present.clone();
-    let mut state = now.map(Document::try_from).transpose().map_err(unreadable)?;
-    for entry in entries {
-        let changes = changes_of(entry)?;
-        if is_unknown(changes) {
-            // An entry has the type of its object too, which says who may hear of it.
-            let last = last.or_else(|| Some((*entry).to_owned()));
-            return Ok(Past { state: PastState::Unknown, last, present });
-        }
-        if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {
-            last = last.or_else(|| Some(deleted.to_owned()));
-            state = Some(Document::try_from(deleted).map_err(unreadable)?);
-        } else if changes.get("created").ok().flatten().is_some() {
-            state = None;
-            if text(entry, "action") != Some(Action::Revert.name()) {
-                // Before, the id was another's.
-                last = None;
-            }
-        } else {
-            apply(state.as_mut().ok_or_else(|| unreadable("an entry"))?, changes).map_err(unreadable)?;
-        }
-    }
-    let state = state.map_or(PastState::Absent, |document| PastState::Document(raw(&document)));
-    Ok(Past { state, last, present })
 }
 
 /// Whether nobody knows what was before the change.

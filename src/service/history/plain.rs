@@ -12,7 +12,7 @@ use bson::{Bson, Document};
 
 use super::former::FormerTypes;
 use super::heads::of_kind;
-use super::past::{MOST_BYTES, MOST_ENTRIES, Moment, by_id, changes_of, is_unknown};
+use super::past::{MOST_ENTRIES, Moment, by_id, changes_of, is_unknown};
 use super::resources::unreadable;
 use crate::admission;
 use crate::domain::document::{integer, raw, text};
@@ -26,6 +26,8 @@ use crate::store::{Documents, FindQuery, Store, StoreError};
 
 /// So many entries are turned back where they are read. More are work in a turn.
 const FEW: usize = 16;
+/// Entries of types that have more bytes together are not turned back.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// Tells for entries of objects which values may show.
 pub(super) struct PlainFields {

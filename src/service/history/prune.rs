@@ -16,10 +16,11 @@ use crate::domain::document::{integer, raw, text};
 use crate::history::entry::Head;
 use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
-use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+use crate::store::{Change, FindQuery, Store, StoreError, Unit, as_fits};
 
-/// So many entries are looked at for one unit.
+/// So many entries are looked at for one unit, if they have no more bytes.
 const AT_ONCE: u64 = 500;
+const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Removes the entries before `limit` and returns how many. Moments before it can no longer be asked for from the
 /// beginning of this call on.
@@ -34,7 +35,8 @@ pub async fn prune(store: &dyn Store, limit: DateTime, max_time: Duration) -> Re
     loop {
         let behind = condition(&doc! { "sequence": { "$gt": position, "$lte": last } });
         let query = FindQuery::new(of_this_service().and(old.clone()).and(behind), max_time);
-        let found = store.find(LOGS, &query.sorted(Sort::by("sequence", false)).limited(AT_ONCE)).await?;
+        let query = query.sorted(Sort::by("sequence", false)).limited(AT_ONCE);
+        let found = as_fits(store, LOGS, query, AT_ONCE_BYTES).await?;
         let Some(end) = found.iter().last().and_then(|entry| integer(entry, "sequence")) else { return Ok(removed) };
         let (unit, count) = unit_of(store, found.iter(), max_time).await?;
         if count > 0 {

@@ -60,7 +60,7 @@ impl FoundObjects {
         let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
         for ids in ids.chunks(AT_ONCE) {
             let query = FindQuery::new(Filter::one_of("public_id", ids.to_vec()), services.max_time);
-            found.push(services.store.find(Objects::COLLECTION, &query).await?, &is_seen);
+            found.push(services.held(Objects::COLLECTION, query).await?, &is_seen);
         }
         if let Some(position) = reading.key {
             let object_type = &reading.entry.object_type;
@@ -68,7 +68,7 @@ impl FoundObjects {
             let values = distinct(rows.list.iter().filter_map(|row| row.key.as_ref()));
             for values in values.chunks(AT_ONCE) {
                 let query = FindQuery::new(having(object_type.public_id, name, values)?, services.max_time);
-                let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
+                let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
                 telling(&documents, name)?;
                 collect(&documents, name, &mut found.keys)?;
                 found.push(documents, &is_seen);
@@ -81,7 +81,7 @@ impl FoundObjects {
                 let filter = having(link.target.object_type.public_id, &link.field, values)?;
                 let mut query = FindQuery::new(filter, services.max_time);
                 query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
-                let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
+                let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
                 telling(&documents, &link.field)?;
                 collect(&documents, &link.field, &mut matches)?;
             }

@@ -8,7 +8,7 @@
 //! The cursor is stored with each attempt. Events that need no delivery move it too. That is stored only now and then: a
 //! restart looks at them again.
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document};
 use chrono::TimeDelta;
 use serde_json::json;
@@ -23,9 +23,9 @@ use crate::domain::webhook_input;
 use crate::metrics;
 use crate::outgoing::Outcome;
 use crate::service::error::ServiceError;
-use crate::service::history::changes::told;
+use crate::service::history::changes::{Teller, heard};
 use crate::service::history::events::described;
-use crate::service::history::feed::{Event, Position};
+use crate::service::history::feed::{Batch, Position};
 use crate::service::resource::{self, Resource, Webhooks};
 use crate::service::services::Services;
 use crate::store::collections::WEBHOOKS;
@@ -35,7 +35,7 @@ use crate::store::{Change, StoreError, Unit};
 const PAUSES: [i64; 6] = [5, 30, 120, 600, 1800, 3600];
 /// For so long failed attempts are repeated.
 const WINDOW: TimeDelta = TimeDelta::hours(24);
-/// So many events are read at a time, and held while one of them is sent.
+/// So many entries are read at a time, and held while one of them is sent.
 const BATCH: u64 = 10;
 /// Skipped events are noted when there are so many of them,
 const SKIPPED: Position = 500;
@@ -153,16 +153,18 @@ impl Turn<'_> {
             return Err(Stop::Pause(Reason::HistoryGone));
         }
         loop {
-            let batch = services.feed.after(self.cursor.position, BATCH).await?;
-            let events = batch.events(&services.feed).await?;
-            for event in events {
+            let asked = self.asked(author).await?;
+            let heard = heard(services, &asked.eyes, &asked.question).await?;
+            let (batch, end) = services.feed.after(self.cursor.position, BATCH, &heard).await?;
+            for entry in batch.entries() {
                 if *self.stop.borrow() || services.store.revision(WEBHOOKS) != self.revision {
                     return Ok(End::Again);
                 }
                 // What an event costs counts as its author's.
-                services.admission.ticket(author).scope(self.handle(author, event)).await?;
+                services.admission.ticket(author).scope(self.handle(author, entry)).await?;
             }
-            if events.is_empty() {
+            self.cursor.position = end;
+            if batch.entries().is_empty() {
                 self.note_skipped(begin).await?;
                 return Ok(End::Idle(self.cursor.position));
             }
@@ -184,27 +186,31 @@ impl Turn<'_> {
     }
 
     /// Sends one event, if it is one for this webhook, and moves the cursor behind it.
-    async fn handle(&mut self, author: i64, event: &Event) -> Result<(), Stop> {
+    async fn handle(&mut self, author: i64, entry: &RawDocumentBuf) -> Result<(), Stop> {
         let asked = self.asked(author).await?;
-        let found = match told(self.services, &asked.eyes, &asked.question, std::slice::from_ref(event)).await {
+        let batch = Batch::of(vec![entry.clone()]);
+        let found = async {
+            Teller::new(self.services, &asked.eyes, (&asked.question, asked.view), &batch).await?.next().await
+        };
+        let found = match found.await {
             Err(ServiceError::Query(_) | ServiceError::Store(StoreError::Query { .. })) => {
                 return Err(Stop::Pause(Reason::FilterFails));
             }
             Err(ServiceError::Store(StoreError::Timeout)) => return self.failed(None, Reason::FilterSlow, []).await,
-            found => found?.pop(),
+            found => found?,
         };
-        if let Some((event, told)) = found {
-            let (resource, mut data) = described(self.services, &asked.eyes, asked.view, event, told).await?;
+        if let Some(told) = found {
+            let (resource, mut data) = described(self.services, &asked.eyes, asked.view, told).await?;
             data["resource"] = resource.as_str().into();
             let kind = data["kind"].as_str().unwrap_or_default();
             let body = json!({ "type": format!("{resource}.{kind}"), "timestamp": data["time"], "data": data });
-            self.send(event, &body).await?;
+            self.send(entry, &body).await?;
         }
-        self.cursor.position = event.sequence();
+        self.cursor.position = integer(entry, "sequence").unwrap_or_default();
         Ok(())
     }
 
-    async fn send(&mut self, event: &Event, body: &serde_json::Value) -> Result<(), Stop> {
+    async fn send(&mut self, entry: &RawDocument, body: &serde_json::Value) -> Result<(), Stop> {
         let services = self.services;
         let (now, begun) = (services.clock.now(), services.clock.steady());
         let url = Url::parse(text(&self.stored, "url").unwrap_or_default());
@@ -212,9 +218,8 @@ impl Turn<'_> {
             url.map_err(|error| StoreError::Corrupt { what: format!("the url of webhook {}: {error}", self.id) })?;
         // The same for all attempts, so that receivers can drop repetitions. After a restored backup a sequence comes again
         // for another event, but its hash does not.
-        let sequence = event.sequence();
-        let hash = event
-            .entry
+        let sequence = integer(entry, "sequence").unwrap_or_default();
+        let hash = entry
             .get_binary("hash")
             .map_or_else(|_| String::new(), |hash| hex::encode(hash.bytes.get(..4).unwrap_or_default()));
         let message_id = format!("evt-{}-{sequence}-{hash}", self.id);

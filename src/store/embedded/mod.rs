@@ -214,7 +214,7 @@ impl EmbeddedStore {
         let (of, asked, deadline) = (Arc::clone(&snapshot), query.clone(), Deadline::after(query.max_time));
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
-            let question = Question::new(&collection, tables, &asked, true, deadline.within(means))?;
+            let question = Question::new(&collection, tables, &asked, asked.is_counted, deadline.within(means))?;
             let mut found = parallel::rows(&question, &collection, tables)?;
             hold_rows(&mut found.list, means)?;
             let hint = question.hint(&collection, found.work, found.list.len() as u64, Some(found.matched));

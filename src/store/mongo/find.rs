@@ -136,11 +136,16 @@ impl ReadTrouble {
 /// As [`page`], read while it is taken.
 pub(super) async fn chunks(
     inner: &Inner,
+    moment: Option<Timestamp>,
     collection: &str,
     query: &FindQuery,
 ) -> Result<(u64, CursorReading), StoreError> {
-    let total = count(inner, None, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
-    Ok((total, open(inner, None, collection, query).await?))
+    let total = if query.is_counted {
+        count(inner, moment, collection, &query.filter, whole_milliseconds(query.max_time)).await?
+    } else {
+        0
+    };
+    Ok((total, open(inner, moment, collection, query).await?))
 }
 
 /// Begins to read what the query selects.

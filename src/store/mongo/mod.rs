@@ -305,9 +305,9 @@ impl Store for MongoStore {
         if !residual::is_bounded(query) {
             return self.residual_chunks(collection, query).await;
         }
-        let bound = query_bound(query.max_time);
-        let begin = async move |inner: Arc<Inner>, collection: String, query: FindQuery| {
-            find::chunks(&inner, &collection, &query).await
+        let (bound, moment) = (query_bound(query.max_time), self.moment);
+        let begin = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
+            find::chunks(&inner, moment, &collection, &query).await
         };
         let (total, reading) = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
         let chunk = async move |mut reading: find::CursorReading| (reading.chunk().await, reading);

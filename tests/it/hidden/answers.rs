@@ -8,7 +8,8 @@ use crate::support::app::Answer;
 
 /// What is another time or number with each request.
 const VARYING_HEADERS: [&str; 3] = ["date", "x-request-id", "content-length"];
-const VARYING_MEMBERS: [&str; 5] = ["request_id", "instance", "time", "time_us", "current_render_time"];
+const VARYING_MEMBERS: [&str; 7] =
+    ["request_id", "instance", "time", "time_us", "current_render_time", "sequence", "next"];
 /// Which index is chosen may depend on all objects that are stored; docs/security.md says so.
 const MEMBERS_OF_A_PLAN: [&str; 3] = ["plan", "sort", "total_from"];
 

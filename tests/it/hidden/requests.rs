@@ -21,11 +21,11 @@ impl Asked {
         Self { method, path: path.into(), parameters: Vec::new(), headers: Vec::new(), body: None }
     }
 
-    fn get(path: impl Into<String>) -> Self {
+    pub(super) fn get(path: impl Into<String>) -> Self {
         Self::new(Method::GET, path)
     }
 
-    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub(super) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.parameters.push((name, value.to_string()));
         self
     }

@@ -77,6 +77,10 @@ impl World {
         answer
     }
 
+    pub(super) fn caller(&self) -> &Person {
+        &self.caller
+    }
+
     /// In every world some objects of each hidden type exist, and one of each refers to an object that is seen.
     fn hidden_objects(&self) -> Vec<Document> {
         let exists = |id: i64| (id + self.number) % 3 != 0 || [101, 104].contains(&id);

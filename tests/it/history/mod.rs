@@ -8,7 +8,7 @@ mod instances;
 mod kept;
 mod killed;
 mod past;
-mod reader;
+pub(crate) mod reader;
 
 use crate::support::app::TestApp;
 

@@ -4,14 +4,14 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 /// A stream of events that is being read.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     response: Response,
     text: String,
 }
 
 impl Reader {
     /// Begins to read, behind the event `last`. `None` when the service goes away before it has begun.
-    pub(super) async fn open(request: RequestBuilder, last: Option<&str>) -> Option<Self> {
+    pub(crate) async fn open(request: RequestBuilder, last: Option<&str>) -> Option<Self> {
         let mut request = request.header("Accept", "text/event-stream");
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
@@ -28,12 +28,12 @@ impl Reader {
     }
 
     /// The stream of an answer, from its first part.
-    pub(super) fn of(response: Response) -> Self {
+    pub(crate) fn of(response: Response) -> Self {
         Self { response, text: String::new() }
     }
 
     /// The next part between empty lines; nothing when the stream has ended.
-    pub(super) async fn part(&mut self) -> Option<String> {
+    pub(crate) async fn part(&mut self) -> Option<String> {
         loop {
             if let Some((part, rest)) = self.text.split_once("\n\n") {
                 let (part, rest) = (part.to_owned(), rest.to_owned());
@@ -46,7 +46,7 @@ impl Reader {
     }
 
     /// The next event: its name, its id and its data.
-    pub(super) async fn event(&mut self) -> Option<(String, String, Value)> {
+    pub(crate) async fn event(&mut self) -> Option<(String, String, Value)> {
         loop {
             let part = self.part().await?;
             let line = |name: &str| part.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);

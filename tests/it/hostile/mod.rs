@@ -8,6 +8,8 @@ mod bodies;
 mod heads;
 mod keeping;
 mod oracles;
+#[cfg(target_os = "linux")]
+mod past;
 mod queries;
 mod taking;
 mod unread;

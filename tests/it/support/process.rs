@@ -55,6 +55,11 @@ impl ServiceProcess {
         Self { child, origin, first_lines: seen, lines: lines_after }
     }
 
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for a line of the log with this text in it, after those that were waited for before, and gives it.
     pub(crate) fn wait_for_line(&self, text: &str) -> String {
         let mut seen = Vec::new();

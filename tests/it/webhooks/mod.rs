@@ -1,7 +1,7 @@
 //! Webhooks: docs/api.md, Webhooks.
 
 #[macro_use]
-mod receiver;
+pub(crate) mod receiver;
 
 mod addresses;
 mod delivering;

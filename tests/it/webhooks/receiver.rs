@@ -20,13 +20,13 @@ use crate::support::app::TestApp;
 use crate::support::mongod::{self, Deployment};
 
 /// Receivers of tests are on this machine.
-pub(super) const ALLOWED: (&str, &str) = ("webhooks.allowed_networks", "127.0.0.0/8");
+pub(crate) const ALLOWED: (&str, &str) = ("webhooks.allowed_networks", "127.0.0.0/8");
 /// No test takes as long.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A message that came.
 #[derive(Debug, Clone)]
-pub(super) struct Received {
+pub(crate) struct Received {
     headers: BTreeMap<String, String>,
     pub(super) text: String,
 }
@@ -40,7 +40,7 @@ impl Received {
         self.header("webhook-id")
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).expect("JSON")
     }
 
@@ -59,14 +59,14 @@ impl Received {
 }
 
 /// A program that receives webhooks. It answers 204, or as it was told.
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     pub(super) address: SocketAddr,
     answers: Arc<Mutex<Vec<String>>>,
     came: Channel<Received>,
 }
 
 impl Receiver {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::at("127.0.0.1:0".parse().expect("an address"))
     }
 
@@ -87,7 +87,7 @@ impl Receiver {
         Self { address, answers, came }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook", self.address)
     }
 
@@ -97,7 +97,7 @@ impl Receiver {
     }
 
     /// The next message.
-    pub(super) fn next(&self) -> Received {
+    pub(crate) fn next(&self) -> Received {
         self.came.recv_timeout(PATIENCE).expect("a message")
     }
 

@@ -1,12 +1,10 @@
 //! Answers queries: a plan's documents, ordered, skipped, limited, projected, counted.
 
-use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::admission::Share;
-use crate::query::{Budget, Node, Sort, SortValue, Test};
+use crate::query::{Budget, Node, Test};
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::row_cache::CachedPage;
@@ -15,12 +13,7 @@ use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::{Choice, Plan, TotalBy, Wanted};
 use crate::store::embedded::read::execute::{CollectionReader, Deadline, Flow, Work};
-use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
-
-/// A sort without an index may keep this many bytes of keys, as in MongoDB.
-const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;
-/// MongoDB's number for a sort that needs more.
-const EXCEEDED_MEMORY_LIMIT: i32 = 292;
+use crate::store::{Best, Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 /// The answer to a query, and its cost.
 #[derive(Debug, Default)]
@@ -327,90 +320,4 @@ pub(crate) fn push(
         }
     }
     if documents.bytes() > query.max_bytes { Err(StoreError::TooLarge) } else { Ok(()) }
-}
-
-/// The first documents of an order, while they are being found.
-///
-/// Keeps up to twice the needed number and then drops the worse half, so that each offer costs little.
-pub(crate) struct Best<'a> {
-    sort: &'a Sort,
-    kept: Vec<(SortValue, u64)>,
-    bytes: usize,
-    share: Share,
-    /// Up to this many bytes no more memory needs to be taken.
-    covered: usize,
-    /// Whether later rows come first among equal documents.
-    latest_first: bool,
-    skip: usize,
-    /// How many are needed, skipped ones included; `usize::MAX` for all.
-    wanted: usize,
-}
-
-impl<'a> Best<'a> {
-    pub(crate) fn new(query: &'a FindQuery, share: Share) -> Self {
-        let FindQuery { sort, skip, limit, .. } = query;
-        let (skip, limit) = (*skip, *limit);
-        let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
-        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        Self {
-            sort,
-            kept: Vec::new(),
-            bytes: 0,
-            share,
-            covered: 0,
-            latest_first: sort.is_reversed(),
-            skip: number(skip),
-            wanted: number(wanted),
-        }
-    }
-
-    pub(crate) fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
-        self.bytes += value.size() + 24;
-        self.kept.push((value, row));
-        if self.kept.len() >= self.wanted.saturating_mul(2) || self.bytes > MAX_SORT_BYTES {
-            self.drop_worse();
-        }
-        if self.bytes > MAX_SORT_BYTES {
-            return Err(StoreError::Query {
-                code: EXCEEDED_MEMORY_LIMIT,
-                message: "the sort needs too much memory; use an index, a filter or a limit".to_owned(),
-            });
-        }
-        if self.bytes > self.covered {
-            self.covered = self.share.cover(self.bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Rows break ties, so that the order is total: equal documents come in insertion order.
-    fn comparison(&self) -> impl Fn(&(SortValue, u64), &(SortValue, u64)) -> Ordering + use<'a> {
-        let (sort, latest_first) = (self.sort, self.latest_first);
-        move |left, right| {
-            let rows = if latest_first { right.1.cmp(&left.1) } else { left.1.cmp(&right.1) };
-            sort.compare(&left.0, &right.0).then(rows)
-        }
-    }
-
-    fn drop_worse(&mut self) {
-        if self.kept.len() <= self.wanted {
-            return;
-        }
-        let compare = self.comparison();
-        self.kept.select_nth_unstable_by(self.wanted - 1, compare);
-        self.kept.truncate(self.wanted);
-        self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
-    }
-
-    /// The documents that may still be needed, in no order.
-    pub(crate) fn into_kept(mut self) -> Vec<(SortValue, u64)> {
-        self.drop_worse();
-        self.kept
-    }
-
-    pub(crate) fn into_page(mut self) -> impl Iterator<Item = u64> {
-        self.drop_worse();
-        let compare = self.comparison();
-        self.kept.sort_unstable_by(compare);
-        self.kept.into_iter().skip(self.skip).map(|(_, row)| row)
-    }
 }

@@ -24,8 +24,8 @@ use crate::store::embedded::index::table::Published;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::Plan;
 use crate::store::embedded::read::execute::{CollectionReader, Flow, Work};
-use crate::store::embedded::read::find::{Answer, Best, Question, Rows};
-use crate::store::{Documents, StoreError};
+use crate::store::embedded::read::find::{Answer, Question, Rows};
+use crate::store::{Best, Documents, StoreError};
 
 /// The number of rows of a range; small in tests of this crate, so that small collections have several.
 const CHUNK: u64 = if cfg!(test) { 8 } else { 2048 };
@@ -302,19 +302,19 @@ fn show_all(documents: &Documents, visit: &mut dyn FnMut(&RawDocument) -> Flow) 
 }
 
 /// The findings of the chunks so far.
-struct AllFound<'a> {
+struct AllFound {
     matched: u64,
     /// Rows that are passed over.
     to_skip: u64,
     limit: u64,
     rows: Vec<u64>,
     /// With a sort.
-    best: Option<Best<'a>>,
+    best: Option<Best>,
     work: Work,
 }
 
-impl<'a> AllFound<'a> {
-    fn new(question: &Question<'a>) -> Self {
+impl AllFound {
+    fn new(question: &Question<'_>) -> Self {
         let query = question.query;
         let best = (!question.comes_in_order()).then(|| Best::new(query, question.deadline.share()));
         let limit = if query.limit == 0 { u64::MAX } else { query.limit };

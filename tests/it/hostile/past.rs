@@ -1,0 +1,133 @@
+//! What readers of the past and of changes have in memory at a time: a little of each, however much has changed.
+
+use std::fs;
+use std::time::Duration;
+
+use futures::future::join_all;
+use reqwest::{Client, Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::app::{ADMIN_PASSWORD, Answer, send};
+use crate::support::mongod::{Deployment, shared};
+use crate::support::process::ServiceProcess;
+
+/// How many objects change, and how large each is: together many times what a reader may have.
+const OBJECTS: usize = 60;
+const BYTES: usize = 900_000;
+/// How many read at a time.
+const READERS: usize = 16;
+/// What all requests may have, in MiB, and the growth of the process that this allows.
+const POOL: &str = "64";
+const MOST: u64 = 128 << 20;
+
+/// A service of its own: its memory is that of these readers alone.
+struct World {
+    service: ServiceProcess,
+    client: Client,
+    token: String,
+    /// Before all changes.
+    since: String,
+}
+
+impl World {
+    async fn new(directory: &TempDir, uri: &str) -> Self {
+        let service = ServiceProcess::start_with(directory.path(), uri, &[("INVENTORY__ADMISSION__MEMORY_MIB", POOL)]);
+        let client = Client::builder().timeout(Duration::from_mins(2)).build().expect("a client");
+        let mut world = Self { service, client, token: String::new(), since: String::new() };
+        let login = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
+        let login = send(world.request(Method::POST, "/auth/login").json(&login)).await;
+        login.json()["token"].as_str().expect("a token").clone_into(&mut world.token);
+        let fields =
+            json!([{"type": "text", "name": "text", "label": "Text"}, {"type": "number", "name": "n", "label": "N"}]);
+        let body = json!({"name": "large", "label": "Large", "author_id": 1, "fields": fields});
+        let of_type = world.asked(Method::POST, "/types/", &body).await.json()["result_id"].clone();
+        let object = json!({"type_id": of_type, "author_id": 1, "fields": {"text": "x".repeat(BYTES), "n": 0}});
+        for _ in 0..OBJECTS / 20 {
+            world.asked(Method::POST, "/objects/bulk", &Value::from(vec![object.clone(); 20])).await;
+        }
+        let begun = send(world.request(Method::GET, "/changes/")).await.json();
+        begun["next"].as_str().expect("a cursor").clone_into(&mut world.since);
+        for id in 1..=OBJECTS {
+            world.asked(Method::PATCH, &format!("/objects/{id}"), &json!({"fields": {"n": id}})).await;
+        }
+        world
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}/rest{path}", self.service.origin)).bearer_auth(&self.token)
+    }
+
+    async fn asked(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let answer = send(self.request(method, path).json(body)).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.text);
+        answer
+    }
+
+    /// By how much the process grows while this is asked so many times at once, and the statuses.
+    async fn growth(&self, path: &str, readers: usize) -> (u64, Vec<StatusCode>) {
+        fs::write(format!("/proc/{}/clear_refs", self.service.id()), "5").expect("the peak so far is forgotten");
+        let before = self.memory("VmHWM");
+        let statuses = join_all((0..readers).map(|_| self.taken(path))).await;
+        (self.memory("VmHWM") - before, statuses)
+    }
+
+    /// Takes an answer to its end, a piece at a time; of a stream as many events as objects have changed.
+    async fn taken(&self, path: &str) -> StatusCode {
+        let mut request = self.request(Method::GET, &path.replace("{since}", &self.since));
+        let is_stream = path.contains("stream");
+        if is_stream {
+            request = request.header("Accept", "text/event-stream");
+        }
+        let mut answer = request.send().await.expect("an answer");
+        let mut events = 0;
+        while let Some(piece) = answer.chunk().await.expect("the answer goes on") {
+            events += piece.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"event: objects")).count();
+            if is_stream && (events >= OBJECTS || piece.starts_with(b"event: error")) {
+                break;
+            }
+        }
+        answer.status()
+    }
+
+    /// A line of the process's status, in bytes.
+    fn memory(&self, line: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.service.id())).expect("the status");
+        let value = status.lines().find_map(|told| told.strip_prefix(line)?.strip_prefix(':')).expect("the line");
+        value.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+}
+
+async fn little_is_held_at_a_time(uri: &str) {
+    let directory = TempDir::new().expect("a temporary directory");
+    let world = World::new(&directory, uri).await;
+    let paths = [
+        "/objects/?at={since}&limit=1&projection=public_id",
+        "/objects/?at={since}&limit=1000&sort=-fields.value",
+        "/objects/?at={since}&limit=1000&view=render",
+        "/changes/?since={since}&limit=1000&view=ids",
+        "/changes/?since={since}&limit=1000",
+        "/changes/?resource=objects&since={since}&view=ids&stream",
+        "/changes/?resource=objects&since={since}&stream",
+    ];
+    for path in paths {
+        let path = path.replace("&stream", "").to_owned() + if path.contains("stream") { "#stream" } else { "" };
+        let (alone, statuses) = world.growth(&path, 1).await;
+        assert_eq!(statuses, [200], "{path}");
+        let (together, statuses) = world.growth(&path, READERS).await;
+        println!("{path}: {} MiB, {} MiB", alone >> 20, together >> 20);
+        assert!(statuses.iter().all(|status| *status == 200 || *status == 503), "{path}: {statuses:?}");
+        assert!(alone < MOST / 2 && together < MOST, "{path}: {} MiB, {} MiB", alone >> 20, together >> 20);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_of_the_past_hold_little_on_the_embedded_store() {
+    little_is_held_at_a_time("embedded:data").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_of_the_past_hold_little_on_mongodb() {
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
+    little_is_held_at_a_time(&server.fresh_uri()).await;
+}
