@@ -44,7 +44,6 @@ use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::history::kept;
 use crate::service::history::prune::prune;
 use crate::service::history::recorder::Recorder;
-use crate::service::history::vain;
 use crate::service::identities::Identities;
 use crate::service::migrations::{self, MigrationError};
 use crate::service::webhooks::parts::Parts;
@@ -733,7 +732,6 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
         if let Some(warning) = kept::behind_entries(store, now, settings.query.max_time()).await? {
             log::warn!("{warning}");
         }
-        vain::remove_from_local(store, settings.query.max_time()).await?;
         kept::begin(store, now, settings.query.max_time()).await
     };
     begun.await.map_err(|source| StartError::Store { uri, source })

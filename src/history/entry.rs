@@ -175,33 +175,100 @@ impl<'a> After<'a> {
     }
 }
 
-impl Draft<'_> {
-    /// The entry behind `head`, with the head that it makes. Its time is later than that of `head`, whatever `now` is.
-    pub fn entry(self, head: Option<&Head>, sequence: i64, now: DateTime) -> (RawDocumentBuf, Head) {
-        let time = head.map_or(now, |head| {
-            DateTime::from_millis(now.timestamp_millis().max(head.time.timestamp_millis().saturating_add(1)))
+/// Where an entry stands in the chain of its resource, as far as the next one needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    number: i32,
+    time: DateTime,
+    link: Link,
+}
+
+/// The entry that another one follows.
+#[derive(Debug, Clone, Copy)]
+enum Link {
+    /// A stored one, with this hash.
+    Stored([u8; 32]),
+    /// The one at this position among the entries of the same unit.
+    Unit(usize),
+}
+
+impl From<Head> for Place {
+    fn from(head: Head) -> Self {
+        Self { number: head.number, time: head.time, link: Link::Stored(head.hash) }
+    }
+}
+
+/// An entry without its sequence, and so without its hash.
+#[derive(Debug, Clone)]
+pub struct PendingEntry {
+    /// The members from `time` to `state`.
+    members: RawDocumentBuf,
+    number: i32,
+    time: DateTime,
+    follows: Option<Link>,
+}
+
+/// How many bytes `_id`, `sequence` and `hash` add to an entry.
+const ADDED_BYTES: usize = 80;
+
+impl PendingEntry {
+    /// Where it stands, as the entry at this position of its unit.
+    pub fn place(&self, position: usize) -> Place {
+        Place { number: self.number, time: self.time, link: Link::Unit(position) }
+    }
+
+    /// About how many bytes the entry will have.
+    pub fn bytes(&self) -> usize {
+        self.members.as_bytes().len() + ADDED_BYTES
+    }
+}
+
+/// The entries of a unit with consecutive sequences from `first` on.
+pub fn with_sequences(pending: &[PendingEntry], first: i64) -> Vec<RawDocumentBuf> {
+    let mut hashes: Vec<[u8; 32]> = Vec::with_capacity(pending.len());
+    let mut entries = Vec::with_capacity(pending.len());
+    for (entry, sequence) in pending.iter().zip(first..) {
+        let previous = entry.follows.map(|link| match link {
+            Link::Stored(hash) => hash,
+            Link::Unit(position) => hashes[position],
         });
-        let number = head.map_or(1, |head| head.number.saturating_add(1));
-        let mut entry = RawDocumentBuf::new();
-        entry.append(cstr!("_id"), ObjectId::new());
-        entry.append(cstr!("sequence"), sequence);
-        entry.append(cstr!("time"), time);
-        entry.append(cstr!("resource"), self.resource);
-        entry.append(cstr!("public_id"), self.public_id);
-        add(&mut entry, cstr!("type_id"), self.type_id);
-        entry.append(cstr!("number"), number);
-        add(&mut entry, cstr!("version"), self.after.version);
-        entry.append(cstr!("action"), self.action.name());
-        add(&mut entry, cstr!("user_id"), self.author.user_id);
-        add(&mut entry, cstr!("user_name"), self.author.user_name.as_deref());
-        add(&mut entry, cstr!("comment"), self.author.comment.as_deref());
-        add(&mut entry, cstr!("request_id"), self.author.request_id.as_deref());
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("_id"), ObjectId::new());
+        document.append(cstr!("sequence"), sequence);
+        for (name, value) in entry.members.iter().flatten() {
+            document.append(name, value);
+        }
+        let hash = hash_of(&document, previous.as_ref()).expect("it was written just now");
+        document.append(cstr!("hash"), generic(&hash));
+        hashes.push(hash);
+        entries.push(document);
+    }
+    entries
+}
+
+impl Draft<'_> {
+    /// The entry that follows `last`. Its time is later than that of `last`, whatever `now` is.
+    pub fn pending(self, last: Option<&Place>, now: DateTime) -> PendingEntry {
+        let time = last.map_or(now, |last| {
+            DateTime::from_millis(now.timestamp_millis().max(last.time.timestamp_millis().saturating_add(1)))
+        });
+        let number = last.map_or(1, |last| last.number.saturating_add(1));
+        let mut members = RawDocumentBuf::new();
+        members.append(cstr!("time"), time);
+        members.append(cstr!("resource"), self.resource);
+        members.append(cstr!("public_id"), self.public_id);
+        add(&mut members, cstr!("type_id"), self.type_id);
+        members.append(cstr!("number"), number);
+        add(&mut members, cstr!("version"), self.after.version);
+        members.append(cstr!("action"), self.action.name());
+        add(&mut members, cstr!("user_id"), self.author.user_id);
+        add(&mut members, cstr!("user_name"), self.author.user_name.as_deref());
+        add(&mut members, cstr!("comment"), self.author.comment.as_deref());
+        add(&mut members, cstr!("request_id"), self.author.request_id.as_deref());
         let changes = RawDocumentBuf::try_from(&self.changes.into_document());
-        entry.append(cstr!("changes"), &*changes.expect("it was made of BSON documents"));
-        add(&mut entry, cstr!("state"), self.after.state.as_ref().map(|state| generic(state)));
-        let hash = hash_of(&entry, head.map(|head| &head.hash)).expect("it was written just now");
-        entry.append(cstr!("hash"), generic(&hash));
-        (entry, Head { number, time, hash, state: self.after.state })
+        members.append(cstr!("changes"), &*changes.expect("it was made of BSON documents"));
+        add(&mut members, cstr!("state"), self.after.state.as_ref().map(|state| generic(state)));
+        PendingEntry { members, number, time, follows: last.map(|last| last.link) }
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! - A query means what MongoDB's manual says it means; the adapters give equal answers.
 //! - An acknowledged write is on disk (MongoDB: on the disks of a majority).
-//! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect. There are two
-//!   exceptions on MongoDB when the process dies meanwhile: a standalone server, and removals of thousands of documents.
+//! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect.
+//! - Units take effect one after the other, on all instances together. [`Numbered`] documents have numbers in this order.
 //! - No adapter reads the clock or generates identifiers: both come with the call.
 
 mod aggregate;
@@ -25,6 +25,7 @@ pub mod mongo;
 mod revision;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -435,13 +436,40 @@ pub enum Change {
         /// What to change in them.
         update: Update,
     },
+    /// Stores new documents with numbers that follow the order of units.
+    Append(Numbered),
+}
+
+/// New documents, each with a number of the one order in which units take effect.
+///
+/// A unit that takes effect later has larger numbers, on whatever instance. So a reader who has met a number will meet no
+/// smaller one later. Numbers may be missing.
+#[derive(Clone)]
+pub struct Numbered {
+    /// The collection's name.
+    pub collection: &'static str,
+    /// The numbers are larger than this one.
+    pub floor: i64,
+    /// How many documents there are.
+    pub count: u32,
+    /// About how many bytes they have together.
+    pub bytes: usize,
+    /// Gives the documents for consecutive numbers from this one on. A unit that is tried again gets other numbers.
+    pub documents: Arc<dyn Fn(i64) -> Vec<RawDocumentBuf> + Send + Sync>,
+}
+
+impl fmt::Debug for Numbered {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} documents of {} with numbers after {}", self.count, self.collection, self.floor)
+    }
 }
 
 impl Change {
     /// The collection that it is about.
     pub fn collection(&self) -> &'static str {
         match self {
-            Self::Insert { collection, .. }
+            Self::Append(Numbered { collection, .. })
+            | Self::Insert { collection, .. }
             | Self::Replace { collection, .. }
             | Self::Delete { collection, .. }
             | Self::DeleteMany { collection, .. }

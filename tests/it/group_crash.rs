@@ -114,8 +114,8 @@ async fn open(directory: &TempDir, uri: &str) -> std::sync::Arc<dyn Store> {
     store
 }
 
-/// Kills the service at one moment after the other; `is_whole` says whether the store does such a deletion as a whole.
-async fn kill_and_complete(uri: &str, query: &str, done: Remains, is_whole: bool) {
+/// Kills the service at one moment after the other.
+async fn kill_and_complete(uri: &str, query: &str, done: Remains) {
     let directory = TempDir::new().expect("a temporary directory");
     // The first start makes the administrator.
     ServiceProcess::start(directory.path(), uri).kill();
@@ -133,8 +133,7 @@ async fn kill_and_complete(uri: &str, query: &str, done: Remains, is_whole: bool
         let found = remains(&*store).await;
         drop(store);
         assert!(!acknowledged || found == done, "{found:?} after an acknowledged deletion");
-        assert!(!is_whole || found == done || found == NOTHING_DONE, "{found:?}");
-        assert!(found.group == 1 || found == done, "{found:?}: users are left of a group that is gone");
+        assert!(found == done || found == NOTHING_DONE, "{found:?}");
         if found != done {
             let service = ServiceProcess::start(directory.path(), uri);
             let admin = Admin::of(&service).await;
@@ -146,38 +145,28 @@ async fn kill_and_complete(uri: &str, query: &str, done: Remains, is_whole: bool
     }
 }
 
-async fn on(deployment: Deployment, query: &str, done: Remains) {
-    if let Some(server) = mongod::shared(deployment).await {
-        kill_and_complete(&server.fresh_uri(), query, done, deployment == Deployment::ReplicaSet).await;
+async fn on_mongodb(query: &str, done: Remains) {
+    if let Some(server) = mongod::shared(Deployment::ReplicaSet).await {
+        kill_and_complete(&server.fresh_uri(), query, done).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_is_whole_on_the_embedded_store() {
-    kill_and_complete("embedded:data", "action=MOVE&group_id=2", ALL_MOVED, true).await;
+    kill_and_complete("embedded:data", "action=MOVE&group_id=2", ALL_MOVED).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_is_whole_on_the_embedded_store() {
-    kill_and_complete("embedded:data", "action=DELETE", ALL_DELETED, true).await;
+    kill_and_complete("embedded:data", "action=DELETE", ALL_DELETED).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_is_whole_on_a_replica_set() {
-    on(Deployment::ReplicaSet, "action=MOVE&group_id=2", ALL_MOVED).await;
+    on_mongodb("action=MOVE&group_id=2", ALL_MOVED).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_is_whole_on_a_replica_set() {
-    on(Deployment::ReplicaSet, "action=DELETE", ALL_DELETED).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_is_completed_by_repeating_on_a_standalone_server() {
-    on(Deployment::Standalone, "action=MOVE&group_id=2", ALL_MOVED).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deletion_is_completed_by_repeating_on_a_standalone_server() {
-    on(Deployment::Standalone, "action=DELETE", ALL_DELETED).await;
+    on_mongodb("action=DELETE", ALL_DELETED).await;
 }

@@ -238,13 +238,12 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Reads a position. Followers wait for what lies behind it until that is settled. What lies in the future is refused.
+/// Reads a position. What lies in the future is refused.
 ///
 /// # Errors
 /// What is no position of this store; [`ErrorCode::HistoryGone`] with the oldest one that can be gone on from.
 pub async fn position(services: &Services, name: &str, sent: &str) -> Result<Position, ServiceError> {
     let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
-    let settled = services.feed.position().await?;
     let digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
     let position: Position = sent.parse().ok().filter(|_| digits).ok_or_else(|| {
         refused(format!("{sent:?} is no cursor of changes; take the id of an event, or next of a page"))
@@ -254,11 +253,7 @@ pub async fn position(services: &Services, name: &str, sent: &str) -> Result<Pos
         let message = format!("changes behind {position} are no longer kept; the oldest cursor is {oldest}");
         return Err(ServiceError::refused(ErrorCode::HistoryGone, message));
     }
-    if position <= settled {
-        return Ok(position);
-    }
-    // Another instance may have given it, or this one before a restart: what comes before it may not be settled here yet.
-    let last = services.feed.last().await?;
+    let last = services.feed.position().await?;
     if position > last {
         return Err(refused(format!("{position} is no cursor that this service has given; the last one is {last}")));
     }

@@ -125,7 +125,7 @@ impl Batch {
 /// A batch with the position before it.
 type Sent = (Position, Arc<Batch>);
 
-/// What became settled goes to those who follow everything, and to those who follow one resource of which a batch tells.
+/// New entries go to those who follow everything, and to those who follow one resource of which a batch tells.
 pub(super) struct Channels {
     all: broadcast::Sender<Sent>,
     of_one: [broadcast::Sender<Sent>; RESOURCES.len()],

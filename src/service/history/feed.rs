@@ -1,30 +1,24 @@
 //! The changes as they happen, for readers that follow them.
 //!
 //! One task of the process reads new entries, whoever follows. Followers take part in what it read, or read the store
-//! themselves as far as they are behind. The order is that of the sequences, and no follower passes a sequence that may
-//! still be stored:
-//!
-//! - The embedded store has one process, which knows the sequences of its units under way.
-//! - On MongoDB another instance may have taken a sequence that is missing: see [`gaps`](super::gaps).
+//! themselves as far as they are behind. The order is that of the sequences, in which the store lets units take effect:
+//! see [`Numbered`](crate::store::Numbered).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
-use tokio::sync::{OnceCell, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 
 use super::channels::Channels;
 pub use super::channels::{Batch, Event, Kind, Known, Position, Subscription};
-use super::flights::Flights;
 use super::former::FormerTypes;
-use super::gaps::Gaps;
-use super::kept::{has_sequence, kept, last, last_long_ago};
+use super::kept::{has_sequence, kept, last};
 use super::past::{Back, Moment, PastState, TOO_MUCH, Visitor};
 use super::resources::{RESOURCES, condition, unreadable};
-use crate::clock::Clock;
 use crate::domain::document::{integer, text};
 use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{HISTORY, LOGS, TYPES};
@@ -73,14 +67,13 @@ impl Batch {
 /// Reads new entries for all followers.
 pub struct Feed {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    flights: Arc<Flights>,
+    /// Moves when this process has stored entries.
+    recorded: Arc<watch::Sender<u64>>,
     max_time: Duration,
-    /// What became settled.
     channels: Channels,
-    /// All entries up to here are stored, or never will be.
-    settled: AtomicI64,
-    started: OnceCell<()>,
+    /// The largest sequence of which this process knows that it is stored.
+    known: AtomicI64,
+    has_started: AtomicBool,
     /// How many streams there are, and of whom.
     seats: Arc<Mutex<Seats>>,
     /// What is known of former types, and the revision of the types then.
@@ -89,8 +82,6 @@ pub struct Feed {
     kept: Mutex<Option<(u64, Kept)>>,
     /// A moment since which no type has changed, and the revision of the types then.
     types_since: Mutex<Option<(u64, Moment)>>,
-    /// Missing sequences of other instances.
-    gaps: Gaps,
     /// Whether the service is ending.
     ending: watch::Sender<bool>,
 }
@@ -121,26 +112,18 @@ impl Drop for Seat {
 }
 
 impl Feed {
-    pub(super) fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        flights: Arc<Flights>,
-        max_time: Duration,
-    ) -> Arc<Self> {
-        let gaps = Gaps::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&flights), max_time);
+    pub(super) fn new(store: Arc<dyn Store>, recorded: Arc<watch::Sender<u64>>, max_time: Duration) -> Arc<Self> {
         Arc::new(Self {
             store,
-            clock,
-            flights,
+            recorded,
             max_time,
             channels: Channels::new(),
-            settled: AtomicI64::new(0),
-            started: OnceCell::new(),
+            known: AtomicI64::new(0),
+            has_started: AtomicBool::new(false),
             seats: Arc::default(),
             former: Mutex::default(),
             kept: Mutex::default(),
             types_since: Mutex::default(),
-            gaps,
             ending: watch::Sender::new(false),
         })
     }
@@ -159,13 +142,17 @@ impl Feed {
         }
     }
 
-    /// The position behind all settled entries.
+    /// The position behind all stored entries.
     ///
     /// # Errors
     /// Errors of the store.
     pub async fn position(self: &Arc<Self>) -> Result<Position, StoreError> {
-        self.started.get_or_try_init(|| self.start()).await?;
-        self.settle().await
+        if !self.has_started.swap(true, Ordering::AcqRel) {
+            let feed = Arc::clone(self);
+            // After the end of the service the store is closed.
+            tokio::spawn(async move { feed.until_end(feed.run()).await });
+        }
+        self.last().await
     }
 
     /// The smallest position that can be gone on from.
@@ -176,9 +163,11 @@ impl Feed {
         Ok(self.kept().await?.map_or(0, |(_, sequence)| sequence))
     }
 
-    /// The last position of all, settled or not.
+    /// The same, without anybody who follows.
     pub(super) async fn last(&self) -> Result<Position, StoreError> {
-        last(&*self.store, self.max_time).await
+        let last = last(&*self.store, self.max_time).await?;
+        self.known.fetch_max(last, Ordering::AcqRel);
+        Ok(last)
     }
 
     /// Since when changes are kept.
@@ -213,7 +202,7 @@ impl Feed {
 
     /// Whether this process knows that an entry with this sequence or a larger one is stored.
     pub(super) fn has_stored(&self, sequence: i64) -> bool {
-        self.flights.has_passed(sequence)
+        self.known.load(Ordering::Acquire) >= sequence
     }
 
     /// A place for a stream of this user; nothing when all are taken, or half of them by this user.
@@ -233,20 +222,21 @@ impl Feed {
         self.channels.follow(position, resource)
     }
 
-    /// The settled entries behind a position that `which` selects, at most as many as one batch, and the position behind
-    /// which there may be more of them.
+    /// The entries behind a position that `which` selects, at most as many as one batch, and the position behind which there
+    /// may be more of them.
     ///
     /// # Errors
     /// Errors of the store.
     pub async fn after(&self, position: Position, most: u64, which: &Filter) -> Result<(Batch, Position), StoreError> {
-        let settled = self.settled.load(Ordering::Acquire);
-        if position >= settled {
+        // What is stored after this look comes with the next batch.
+        let last = self.last().await?;
+        if position >= last {
             return Ok((Batch::default(), position));
         }
         let most = most.min(BATCH);
-        let batch = Batch::of(self.entries((position, Some(settled)), which, most).await?);
+        let batch = Batch::of(self.entries((position, last), which, most).await?);
         let is_all = (batch.entries().len() as u64) < most;
-        let end = batch.end().filter(|_| !is_all).unwrap_or(settled);
+        let end = batch.end().filter(|_| !is_all).unwrap_or(last);
         Ok((batch, end))
     }
 
@@ -265,49 +255,25 @@ impl Feed {
         Ok(former)
     }
 
-    async fn start(self: &Arc<Self>) -> Result<(), StoreError> {
-        let begun = self.beginning().await?;
-        self.settled.store(begun, Ordering::Release);
-        self.settle().await?;
-        let feed = Arc::clone(self);
-        // Behind the end of the service the store is closed.
-        tokio::spawn(async move { feed.until_end(feed.run()).await });
-        Ok(())
-    }
-
-    /// Where following begins, before any sequence that may still be stored. What is settled behind it is passed next.
-    async fn beginning(&self) -> Result<Position, StoreError> {
-        if !self.store.is_remote() {
-            let _none_is_taken = self.flights.gate.lock().await;
-            return match self.flights.horizon() {
-                Some(horizon) => Ok(horizon),
-                None => last(&*self.store, self.max_time).await,
-            };
-        }
-        last_long_ago(&*self.store, &*self.clock, self.max_time).await
-    }
-
     async fn run(&self) {
-        let mut ended = self.flights.watch();
+        let mut recorded = self.recorded.subscribe();
+        // Where the next batch begins; nothing without followers.
+        let mut position = None;
         let mut seen = None;
         loop {
-            // An entry may be stored, and settle only when its unit has ended.
-            let now = (self.store.revision(LOGS), *ended.borrow_and_update());
-            let is_quiet = seen == Some(now) && self.gaps.is_empty();
-            if is_quiet || self.channels.followers() == 0 {
+            let now = self.store.revision(LOGS);
+            recorded.borrow_and_update();
+            if self.channels.followers() == 0 || seen == Some(now) {
                 // A change of this process wakes at once, those of others within the pause.
-                let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
+                let _ = tokio::time::timeout(PAUSE, recorded.changed()).await;
                 if self.channels.followers() == 0 {
-                    seen = None;
+                    (position, seen) = (None, None);
                 }
                 continue;
             }
-            match self.step().await {
+            match self.step(&mut position).await {
                 Ok(true) => tokio::time::sleep(self.breath()).await,
-                Ok(false) => {
-                    seen = Some(now);
-                    let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
-                }
+                Ok(false) => seen = Some(now),
                 Err(error) => {
                     log::warn!("changes cannot be followed: {error}");
                     tokio::time::sleep(PAUSE * 4).await;
@@ -326,99 +292,30 @@ impl Feed {
     }
 
     /// Reads one batch and hands it to the followers; false if there was none.
-    async fn step(&self) -> Result<bool, StoreError> {
-        let since = self.settled.load(Ordering::Acquire);
-        let (entries, settled) = self.settled_after(since).await?;
-        // Followers that begin now read the batch from the store, others get it.
-        self.settled.fetch_max(settled, Ordering::AcqRel);
-        let is_any = !entries.is_empty();
-        if is_any {
-            self.channels.send(since, &Arc::new(Batch::shared(entries)));
-        }
-        Ok(is_any)
-    }
-
-    /// Moves the settled position as far as it goes. Beside followers this is left to the task that serves them.
-    async fn settle(&self) -> Result<Position, StoreError> {
-        let wanted = if self.store.is_remote() { None } else { self.flights.horizon() };
-        let until = Instant::now() + PAUSE;
-        loop {
-            let position = self.settled.load(Ordering::Acquire);
-            if self.channels.followers() > 0 {
-                let is_there = wanted.is_some_and(|wanted| position >= wanted);
-                if is_there || Instant::now() >= until {
-                    return Ok(position);
-                }
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                continue;
-            }
-            let (entries, settled) = self.settled_after(position).await?;
-            self.settled.fetch_max(settled, Ordering::AcqRel);
-            if entries.is_empty() {
-                return Ok(self.settled.load(Ordering::Acquire));
-            }
-            // A follower that began meanwhile did not find these in the store, and no batch has them.
-            self.channels.send(position, &Arc::default());
-        }
-    }
-
-    /// The entries behind a position before the first sequence that may still be stored, and the position behind them.
-    async fn settled_after(&self, position: Position) -> Result<(Vec<RawDocumentBuf>, Position), StoreError> {
-        if !self.store.is_remote() {
-            // Before the question: what is stored later than that is not passed by.
-            let none_is_taken = self.flights.gate.lock().await;
-            let horizon = self.flights.horizon();
-            drop(none_is_taken);
-            let Some(horizon) = horizon.filter(|horizon| *horizon > position) else {
-                return Ok((Vec::new(), position));
-            };
-            let entries = self.entries((position, Some(horizon)), &Filter::all(), BATCH).await?;
-            let last = entries.last().and_then(|entry| integer(entry, "sequence"));
-            let is_all = (entries.len() as u64) < BATCH;
-            return Ok((entries, last.filter(|_| !is_all).unwrap_or(horizon)));
-        }
-        let mut entries = self.entries((position, None), &Filter::all(), BATCH).await?;
-        let settled = self.gaps.settled(position, &entries).await?;
-        if settled < entries.len() && entries.len() as u64 == BATCH {
-            self.note_gaps_behind(&entries).await?;
-        }
-        entries.truncate(settled);
-        let settled = entries.last().and_then(|entry| integer(entry, "sequence")).unwrap_or(position);
-        Ok((entries, settled))
-    }
-
-    /// Notes the gaps behind a batch that waits for one: all of them wait at the same time.
-    async fn note_gaps_behind(&self, batch: &[RawDocumentBuf]) -> Result<(), StoreError> {
-        let end = batch.last().and_then(|entry| integer(entry, "sequence")).unwrap_or_default();
-        let mut position = end.max(self.gaps.noted());
-        loop {
-            let mut query = self.query_of_entries(position, None).limited(BATCH);
-            query.projection = Projection::parse(&doc! { "sequence": 1, "time": 1 }, &query.filter).ok();
-            let found = self.store.find(LOGS, &query).await?;
-            let entries: Vec<RawDocumentBuf> = found.iter().map(RawDocument::to_owned).collect();
-            self.gaps.note(position, &entries);
-            match entries.last().and_then(|entry| integer(entry, "sequence")) {
-                Some(last) if entries.len() as u64 == BATCH => position = last,
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    fn query_of_entries(&self, position: Position, until: Option<Position>) -> FindQuery {
-        let mut bounds = doc! { "$gt": position };
-        bounds.extend(until.map(|until| ("$lte".to_owned(), until.into())));
-        let behind = condition(&doc! { "sequence": bounds });
-        FindQuery::new(has_sequence().and(behind), self.max_time).sorted(Sort::by("sequence", false))
+    async fn step(&self, position: &mut Option<Position>) -> Result<bool, StoreError> {
+        let last = self.last().await?;
+        let Some(since) = *position else {
+            *position = Some(last);
+            // What was stored between the look of a follower and this one is in no batch: the store has it.
+            self.channels.send(last, &Arc::default());
+            return Ok(true);
+        };
+        let batch = Batch::shared(self.entries((since, last), &Filter::all(), BATCH).await?);
+        let Some(end) = batch.end() else { return Ok(false) };
+        *position = Some(end);
+        self.channels.send(since, &Arc::new(batch));
+        Ok(true)
     }
 
     async fn entries(
         &self,
-        (position, until): (Position, Option<Position>),
+        (position, until): (Position, Position),
         which: &Filter,
         most: u64,
     ) -> Result<Vec<RawDocumentBuf>, StoreError> {
-        let mut query = self.query_of_entries(position, until).limited(most);
-        query.filter = query.filter.and(which.clone());
+        let between = condition(&doc! { "sequence": { "$gt": position, "$lte": until } });
+        let filter = has_sequence().and(between).and(which.clone());
+        let mut query = FindQuery::new(filter, self.max_time).sorted(Sort::by("sequence", false)).limited(most);
         query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
         let found = self.store.find(LOGS, &query).await?;
         Ok(found.iter().map(RawDocument::to_owned).collect())

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
-use chrono::TimeDelta;
 
 use super::resources::condition;
-use crate::clock::Clock;
 use crate::domain::document::raw;
 use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
@@ -16,10 +14,6 @@ use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 /// The document of [`HISTORY`] that says since when changes are kept: `{_id: "kept", time, sequence}`. States of later
 /// moments are known, and entries after this sequence are there.
 const KEPT: &str = "kept";
-
-/// A sequence that is missing before an entry of this age is never stored: twice the minute in which a unit is stored, as
-/// the clocks of instances differ.
-const LONG_AGO: TimeDelta = TimeDelta::minutes(2);
 
 /// Begins the history of a store at `now`, unless it has begun.
 ///
@@ -114,34 +108,11 @@ pub async fn behind_entries(
     }))
 }
 
-/// Before this time nothing is under way any more.
-pub(super) fn long_ago(clock: &dyn Clock) -> DateTime {
-    DateTime::from_chrono(clock.now() - LONG_AGO)
-}
-
-/// The sequence of the last entry from before [`long_ago`], or of the last one that is no longer kept. No smaller sequence
-/// can still be stored.
-pub(super) async fn last_long_ago(store: &dyn Store, clock: &dyn Clock, max_time: Duration) -> Result<i64, StoreError> {
-    let old = has_sequence().and(condition(&doc! { "time": { "$lt": long_ago(clock) } }));
-    let query = FindQuery::new(old, max_time).sorted(Sort::by("time", true)).limited(1);
-    let found = store.find(LOGS, &query).await?;
-    or_no_longer_kept(store, found.first(), max_time).await
-}
-
 /// The last sequence, of an entry that is stored or of one that is no longer kept; 0 where there never was an entry.
 pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
     let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true)).limited(1);
     let found = store.find(LOGS, &query).await?;
-    or_no_longer_kept(store, found.first(), max_time).await
-}
-
-/// The sequence of this entry, or the last one that is no longer kept if that is larger.
-async fn or_no_longer_kept(
-    store: &dyn Store,
-    entry: Option<&RawDocument>,
-    max_time: Duration,
-) -> Result<i64, StoreError> {
-    let last = entry.and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
+    let last = found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
     Ok(kept(store, max_time).await?.map_or(last, |(_, sequence)| last.max(sequence)))
 }
 

@@ -7,28 +7,25 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document};
-use tokio::sync::{MutexGuard, OnceCell};
+use tokio::sync::watch;
 
 use super::author;
 use super::feed::Feed;
-use super::flights::{Flight, Flights};
 use super::heads::{self, Key, Largest};
 use super::kept::last;
-use super::lasting::Lasting;
 use super::rehearsal::rehearsed;
 use super::resources::resource_of;
-use super::vain::Vain;
 use crate::admission::Ticket;
 use crate::clock::Clock;
 use crate::domain::document::integer;
-use crate::history::entry::{Action, After, Author, Changes, Draft};
+use crate::history::entry::{Action, After, Author, Changes, Draft, PendingEntry, Place, with_sequences};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
-use crate::store::collections::{HISTORY, LOGS, OBJECTS};
+use crate::store::collections::{LOGS, OBJECTS};
 use crate::store::inspection::Finding;
 use crate::store::{
-    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Documents, Explanation, FindQuery, Page,
-    Store, StoreError, Unit,
+    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Documents, Explanation, FindQuery,
+    Numbered, Page, Store, StoreError, Unit,
 };
 
 /// How often a unit is tried again when another one added an entry of the same resource.
@@ -58,10 +55,11 @@ pub struct Recorder {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     max_time: Duration,
-    flights: Arc<Flights>,
-    vain: Arc<Vain>,
-    /// The last sequence of the store when this process took its first one.
-    last_at_start: OnceCell<i64>,
+    /// Moves when a unit with entries was stored.
+    recorded: Arc<watch::Sender<u64>>,
+    /// The last sequence of the store when this process last looked: entries of another store may have come without its
+    /// counter.
+    floor: Mutex<Option<i64>>,
     largest: Largest,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
@@ -86,11 +84,10 @@ struct Recorded<'a> {
 impl Recorder {
     /// The store, with entries for changes, and the feed of its entries. `max_time` is the time budget of a query.
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
-        let flights = Flights::new();
-        let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        let vain = Vain::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
-        let (last_at_start, largest, crowded) = (OnceCell::new(), Largest::default(), Mutex::default());
-        (Arc::new(Self { inner, clock, max_time, flights, vain, last_at_start, largest, crowded }), feed)
+        let recorded = Arc::new(watch::Sender::new(0));
+        let feed = Feed::new(Arc::clone(&inner), Arc::clone(&recorded), max_time);
+        let (floor, largest, crowded) = (Mutex::default(), Largest::default(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, recorded, floor, largest, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -100,20 +97,20 @@ impl Recorder {
         let mut kept = begun;
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
-            let (entries, flight) = self.entries(&unit, &author, kept).await?;
-            recorded.changes.extend(entries);
-            match self.committed(recorded, flight).await {
+            recorded.changes.extend(self.entries(&unit, &author, kept).await?);
+            match self.inner.commit(recorded).await {
                 Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_few(&unit) => {
                     kept = Kept::Names;
                 }
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
                     if key == "sequence" {
-                        self.catch_up().await?;
+                        *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = None;
                     }
                 }
                 Err(StoreError::Condition { index }) if index >= asked.conditions => return Err(StoreError::Stale),
                 outcome => {
                     let counts = outcome?;
+                    self.recorded.send_modify(|count| *count += 1);
                     if kept != begun {
                         self.note_crowded();
                     }
@@ -137,108 +134,26 @@ impl Recorder {
         crowded.is_some_and(|since| since.elapsed() < CROWDED)
     }
 
-    /// Commits a unit. A caller who leaves does not end it: only its end tells whether its sequences are in use.
-    async fn committed(&self, unit: Unit, flight: Option<Flight>) -> Result<Vec<u64>, StoreError> {
-        let Some(flight) = flight else { return self.inner.commit(unit).await };
-        let (inner, vain) = (Arc::clone(&self.inner), Arc::clone(&self.vain));
-        Lasting::of(async move {
-            let outcome = inner.commit(unit).await;
-            let is_refused = matches!(
-                outcome,
-                Err(StoreError::Stale
-                    | StoreError::Condition { .. }
-                    | StoreError::Duplicate { .. }
-                    | StoreError::NoRoom { .. })
-            );
-            flight.end(!is_refused);
-            if is_refused {
-                vain.tell();
-            }
-            outcome
-        })
-        .await
-    }
-
-    /// Takes `count` sequences and returns the first.
-    async fn taken(&self, count: u32) -> Result<(i64, Flight), StoreError> {
-        let _one_at_a_time = self.gate().await;
-        let last = *self.last_at_start.get_or_try_init(|| self.begin()).await?;
-        let (first, flight) = self.next(count).await?;
-        if first > last {
-            return Ok((first, flight));
+    /// The sequences of new entries are larger than this one.
+    async fn floor(&self) -> Result<i64, StoreError> {
+        let known = *self.floor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(floor) = known {
+            return Ok(floor);
         }
-        // The entries came from another store, and its counter did not, or not all of it.
-        flight.end(false);
-        self.vain.tell();
-        self.pass_stored().await?;
-        self.next(count).await
-    }
-
-    /// The last sequence of the store, before this process takes one.
-    async fn begin(&self) -> Result<i64, StoreError> {
-        let last = self.last_stored().await?;
-        // A reader who begins meanwhile would take the first sequence for the beginning of the history.
-        self.flights.note_stored(last);
-        Ok(last)
-    }
-
-    async fn last_stored(&self) -> Result<i64, StoreError> {
         // Everybody waits for it, so it is not the work of the caller.
-        Ticket::default().scope(last(&*self.inner, self.max_time)).await
+        let floor = Ticket::default().scope(last(&*self.inner, self.max_time)).await?;
+        *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = Some(floor);
+        Ok(floor)
     }
 
-    async fn catch_up(&self) -> Result<(), StoreError> {
-        let _one_at_a_time = self.gate().await;
-        self.pass_stored().await
-    }
-
-    /// Held while a sequence is taken, where that needs no network.
-    async fn gate(&self) -> Option<MutexGuard<'_, ()>> {
-        if self.inner.is_remote() { None } else { Some(self.flights.gate.lock().await) }
-    }
-
-    async fn next(&self, count: u32) -> Result<(i64, Flight), StoreError> {
-        let first = self.inner.reserve_ids(HISTORY, count).await?;
-        Ok((first, self.flights.begin(first, count)))
-    }
-
-    /// Moves the counter of sequences behind the last one. It may be behind: a counter does not know of documents of
-    /// another collection, and the embedded store keeps only what documents of its own tell.
-    async fn pass_stored(&self) -> Result<(), StoreError> {
-        let last = self.last_stored().await?;
-        if last == 0 {
-            return Ok(());
-        }
-        self.flights.note_stored(last);
-        loop {
-            // What is taken here is stored already, or never will be.
-            let (next, flight) = self.next(1).await?;
-            flight.end(next <= last);
-            if next > last {
-                self.vain.tell();
-                return Ok(());
-            }
-            if let Ok(passed @ 1..) = u32::try_from(last - next) {
-                // Larger ones, if another instance passes them too.
-                let (first, flight) = self.next(passed).await?;
-                flight.end(first + i64::from(passed) - 1 <= last);
-            }
-        }
-    }
-
-    /// The entries of the unit's changes, with the sequences that they take.
-    async fn entries(
-        &self,
-        unit: &Unit,
-        author: &Author,
-        kept: Kept,
-    ) -> Result<(Vec<Change>, Option<Flight>), StoreError> {
+    /// The entries of the unit's changes; nothing if nothing changes.
+    async fn entries(&self, unit: &Unit, author: &Author, kept: Kept) -> Result<Option<Change>, StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
         let mut keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
         if !self.inner.is_remote() {
             keys = self.largest.pass(&*self.inner, &keys, self.max_time).await?;
         }
-        let mut heads = heads::of(&*self.inner, &keys, self.max_time).await?;
+        let heads = heads::of(&*self.inner, &keys, self.max_time).await?;
         let mut drafts: Vec<(Draft<'_>, Option<DateTime>)> = Vec::with_capacity(changes.len());
         let nobody = Author::default();
         let mut states: HashMap<Key, Option<[u8; 16]>> = heads.iter().map(|(key, head)| (*key, head.state)).collect();
@@ -254,22 +169,23 @@ impl Recorder {
             states.insert(change.key, after.state);
         }
         if drafts.is_empty() {
-            return Ok((Vec::new(), None));
+            return Ok(None);
         }
-        let count = u32::try_from(drafts.len()).map_err(|_| StoreError::backend("too many changes in one unit"))?;
-        let (mut sequence, flight) = self.taken(count).await?;
         let now = DateTime::from_chrono(self.clock.now());
-        let mut entries = Vec::with_capacity(drafts.len());
+        let mut places: HashMap<Key, Place> = heads.into_iter().map(|(key, head)| (key, head.into())).collect();
+        let mut entries: Vec<PendingEntry> = Vec::with_capacity(drafts.len());
         for (draft, stamp) in drafts {
             let key = (draft.resource, draft.public_id);
             let age = |stamp: &DateTime| now.timestamp_millis() - stamp.timestamp_millis();
             let time = stamp.filter(|stamp| (0..=LONGEST_STEP).contains(&age(stamp))).unwrap_or(now);
-            let (entry, head) = draft.entry(heads.get(&key), sequence, time);
-            heads.insert(key, head);
-            sequence += 1;
-            entries.push(Change::Insert { collection: LOGS, document: entry });
+            let entry = draft.pending(places.get(&key), time);
+            places.insert(key, entry.place(entries.len()));
+            entries.push(entry);
         }
-        Ok((entries, Some(flight)))
+        let count = u32::try_from(entries.len()).map_err(|_| StoreError::backend("too many changes in one unit"))?;
+        let bytes = entries.iter().map(PendingEntry::bytes).sum();
+        let documents = Arc::new(move |first| with_sequences(&entries, first));
+        Ok(Some(Change::Append(Numbered { collection: LOGS, floor: self.floor().await?, count, bytes, documents })))
     }
 
     /// The unit with a change for each document. Documents that come to match meanwhile make it [`StoreError::Stale`].
@@ -362,7 +278,7 @@ impl<'a> Recorded<'a> {
             Change::Insert { collection, document } => (collection, None, Some(&**document)),
             Change::Replace { collection, before, after } => (collection, Some(&**before), Some(&**after)),
             Change::Delete { collection, before } => (collection, Some(&**before), None),
-            Change::DeleteMany { .. } | Change::UpdateMany { .. } => return None,
+            Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_) => return None,
         };
         let public_id = integer(after.or(before)?, "public_id")?;
         Some(Self { key: (resource_of(collection)?, public_id), before, after })

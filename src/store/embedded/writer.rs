@@ -281,6 +281,7 @@ fn bytes_of(change: &Change) -> usize {
     match change {
         Change::Insert { document, .. } => document.as_bytes().len(),
         Change::Replace { after, .. } => after.as_bytes().len(),
+        Change::Append(numbered) => numbered.bytes,
         Change::Delete { .. } | Change::DeleteMany { .. } | Change::UpdateMany { .. } => 0,
     }
 }

@@ -1,17 +1,20 @@
-//! Single changes as commands of the driver, inside or outside of a transaction.
+//! Changes as commands inside of a transaction.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document, RawDocument, doc};
+use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
+use bson::{Bson, doc, rawdoc};
+use mongodb::ClientSession;
 use mongodb::error::Error;
 use mongodb::options::Collation;
-use mongodb::{ClientSession, Collection};
 
 use super::Inner;
-use super::error::{brief, write_error};
+use super::commit::Footprint;
+use super::error::{brief, refused, write_error};
 use super::indexes::IndexNames;
-use crate::store::{Change, StoreError};
+use crate::query::{Filter, Update};
+use crate::store::{Change, StoreError, Unit};
 
 /// Why a change did not happen; the driver's error is kept because its labels say whether to try again.
 #[derive(Debug)]
@@ -57,121 +60,280 @@ pub(super) fn at(collection: &'static str) -> impl Fn(Error) -> Failure {
     move |error| Failure::Driver { error, collection }
 }
 
-/// The changes in groups of one command each: neighbouring inserts into one collection go together.
-pub(super) fn commands(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
-    changes.chunk_by(|one, next| match (one, next) {
-        (Change::Insert { collection: one, .. }, Change::Insert { collection: next, .. }) => one == next,
-        _ => false,
-    })
-}
-
-/// What a change waits for without a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Durability {
-    /// The server's disk.
-    Now,
-    /// Nothing: a later change of the same unit waits for both.
-    Later,
-}
-
-/// Runs one group of [`commands`] and returns how many documents each of its changes touched.
-pub(super) async fn apply(inner: &Inner, session: &mut ClientSession, command: &[Change]) -> Result<Vec<u64>, Failure> {
-    apply_with(inner, session, command, Durability::Now).await
-}
-
-/// As [`apply`], outside of transactions.
-pub(super) async fn apply_with(
-    inner: &Inner,
-    session: &mut ClientSession,
-    command: &[Change],
-    journal: Durability,
-) -> Result<Vec<u64>, Failure> {
-    let Some(change) = command.first() else { return Ok(Vec::new()) };
-    let name = change.collection();
-    let collection = match journal {
-        Durability::Now => inner.collection(name),
-        Durability::Later => inner.unjournaled(name),
-    };
-    let touched = match change {
-        Change::Insert { .. } => {
-            insert(session, &collection, name, command).await?;
-            return Ok(vec![1; command.len()]);
-        }
-        Change::Replace { before, after, .. } => {
-            let unchanged = unchanged(before)?;
-            let replaced = collection.replace_one(unchanged, after).collation(exact()).session(session);
-            found(replaced.await.map_err(at(name))?.matched_count)?
-        }
-        Change::Delete { before, .. } => {
-            let unchanged = unchanged(before)?;
-            let deleted = collection.delete_one(unchanged).collation(exact()).session(session);
-            found(deleted.await.map_err(at(name))?.deleted_count)?
-        }
-        Change::DeleteMany { filter, .. } => {
-            let deleted = collection.delete_many(filter.document().clone()).session(session);
-            deleted.await.map_err(at(name))?.deleted_count
-        }
-        Change::UpdateMany { filter, update, .. } => {
-            let updated = collection.update_many(filter.document().clone(), update.document()).session(session);
-            updated.await.map_err(at(name))?.modified_count
-        }
-    };
-    Ok(vec![touched])
-}
-
-async fn insert(
-    session: &mut ClientSession,
-    collection: &Collection<RawDocumentBuf>,
-    name: &'static str,
-    inserts: &[Change],
-) -> Result<(), Failure> {
-    let documents: Vec<&RawDocumentBuf> = inserts
-        .iter()
-        .filter_map(|change| match change {
-            Change::Insert { document, .. } => Some(document),
-            _ => None,
-        })
-        .collect();
-    if let [document] = documents[..] {
-        collection.insert_one(document).session(session).await.map_err(at(name))?;
-    } else {
-        collection.insert_many(documents).session(session).await.map_err(at(name))?;
-    }
-    Ok(())
-}
-
-/// Matches the document with this `_id` if it still has the same members in the same order.
-///
-/// `$literal` keeps the server from seeing expressions in values such as `{$add: ..}` or `"$name"`. Numbers compare by
-/// value, so the size is compared as well: it shows an edit that only turned 1 into 1.0. An edit that only turned an
-/// Int64 into a double of the same value, or a zero into a negative one, goes unnoticed.
-pub(super) fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
-    let id = id_of(before)?;
-    let size = i32::try_from(before.as_bytes().len()).map_err(StoreError::backend)?;
-    let mut rest = Document::try_from(before).map_err(StoreError::backend)?;
-    rest.remove("_id");
-    // The server stores `_id` first, whatever its place was.
-    let before: Document = std::iter::once(("_id".to_owned(), id.clone())).chain(rest).collect();
-    Ok(doc! { "_id": { "$eq": id }, "$expr": { "$and": [
-        { "$eq": [{ "$bsonSize": "$$ROOT" }, size] },
-        { "$eq": ["$$ROOT", { "$literal": before }] },
-    ] } })
-}
-
-/// Whether the stored document is unchanged.
-pub(super) async fn is_unchanged(
-    inner: &Inner,
-    session: &mut ClientSession,
+/// Changes of one collection that one command makes.
+pub(super) struct Statement<'a> {
     collection: &'static str,
-    before: &RawDocument,
-) -> Result<bool, Failure> {
-    let documents = inner.collection(collection);
-    let question = documents.find_one(unchanged(before)?).projection(doc! { "_id": 1 }).collation(exact());
-    Ok(question.session(session).await.map_err(at(collection))?.is_some())
+    work: Work<'a>,
+    /// The unit and the position in it of each document; of a change by a filter, of the change.
+    places: Vec<(usize, usize)>,
+    bytes: usize,
+}
+
+enum Work<'a> {
+    Delete(Vec<&'a RawDocument>),
+    Replace(Vec<(&'a RawDocument, &'a RawDocument)>),
+    Insert(Vec<&'a RawDocument>),
+    DeleteMany(&'a Filter),
+    UpdateMany(&'a Filter, &'a Update),
+}
+
+/// How many bytes of documents one command has, and how many documents.
+const COMMAND_BYTES: usize = 8 * 1024 * 1024;
+const COMMAND_DOCUMENTS: usize = 1000;
+
+/// The changes of units as commands. `made` has the documents of each [`Change::Append`].
+///
+/// Where no document is changed twice, deletions come first and insertions last, so that few commands make all changes.
+pub(super) fn statements<'a>(
+    units: &[&'a Unit],
+    made: &'a HashMap<(usize, usize), Vec<RawDocumentBuf>>,
+) -> Vec<Statement<'a>> {
+    let mut single: Vec<Statement<'a>> = Vec::new();
+    for (unit, changes) in units.iter().map(|unit| &unit.changes).enumerate() {
+        for (position, change) in changes.iter().enumerate() {
+            let place = (unit, position);
+            let appended = made.get(&place).into_iter().flatten();
+            match change {
+                Change::Append(numbered) => {
+                    let insert = |document: &'a RawDocumentBuf| Work::Insert(vec![document]);
+                    single.extend(appended.map(|document| Statement::of(numbered.collection, insert(document), place)));
+                }
+                change => single.push(Statement::of(change.collection(), Work::of(change), place)),
+            }
+        }
+    }
+    let is_ordered = units.iter().any(|unit| Footprint::of(unit).is_ordered);
+    if !is_ordered {
+        single.sort_by_key(|statement| (statement.work.rank(), statement.collection));
+    }
+    let mut joined: Vec<Statement<'a>> = Vec::new();
+    for next in single {
+        match joined.last_mut() {
+            Some(last) if last.takes(&next, is_ordered) => last.join(next),
+            _ => joined.push(next),
+        }
+    }
+    joined
+}
+
+impl<'a> Work<'a> {
+    fn of(change: &'a Change) -> Self {
+        match change {
+            Change::Insert { document, .. } => Self::Insert(vec![document]),
+            Change::Replace { before, after, .. } => Self::Replace(vec![(before, after)]),
+            Change::Delete { before, .. } => Self::Delete(vec![before]),
+            Change::DeleteMany { filter, .. } => Self::DeleteMany(filter),
+            Change::UpdateMany { filter, update, .. } => Self::UpdateMany(filter, update),
+            Change::Append(_) => Self::Insert(Vec::new()),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Delete(_) => 0,
+            Self::Replace(_) => 1,
+            Self::Insert(_) => 2,
+            Self::DeleteMany(_) | Self::UpdateMany(..) => 3,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let length = |document: &&RawDocument| document.as_bytes().len();
+        match self {
+            Self::Delete(documents) | Self::Insert(documents) => documents.iter().map(length).sum(),
+            Self::Replace(pairs) => pairs.iter().map(|(_, after)| length(after)).sum(),
+            Self::DeleteMany(_) | Self::UpdateMany(..) => 0,
+        }
+    }
+}
+
+impl<'a> Statement<'a> {
+    fn of(collection: &'static str, work: Work<'a>, place: (usize, usize)) -> Self {
+        let bytes = work.bytes();
+        Self { collection, work, places: vec![place], bytes }
+    }
+
+    /// Where the documents belong that it touches.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().copied()
+    }
+
+    /// Whether the changes of the other one can be made with the same command.
+    fn takes(&self, other: &Self, is_ordered: bool) -> bool {
+        let is_alike = match (&self.work, &other.work) {
+            (Work::Insert(_), Work::Insert(_)) => true,
+            (Work::Delete(_), Work::Delete(_)) | (Work::Replace(_), Work::Replace(_)) => !is_ordered,
+            _ => false,
+        };
+        is_alike
+            && self.collection == other.collection
+            && self.bytes + other.bytes <= COMMAND_BYTES
+            && self.places.len() < COMMAND_DOCUMENTS
+    }
+
+    fn join(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.places.extend(other.places);
+        match (&mut self.work, other.work) {
+            (Work::Insert(all), Work::Insert(more)) | (Work::Delete(all), Work::Delete(more)) => all.extend(more),
+            (Work::Replace(all), Work::Replace(more)) => all.extend(more),
+            _ => {}
+        }
+    }
+
+    /// Makes the changes, and returns how many documents each of them touched.
+    ///
+    /// # Errors
+    /// The failure, with the unit that it concerns if it is the fault of one.
+    pub(super) async fn run(
+        &self,
+        inner: &Inner,
+        session: &mut ClientSession,
+    ) -> Result<Vec<u64>, (Option<usize>, Failure)> {
+        let of_all = |failure: Failure| (None, failure);
+        let name = self.collection;
+        let documents = inner.collection(name);
+        let statements = match &self.work {
+            Work::DeleteMany(filter) => {
+                let deleted = documents.delete_many(filter.document().clone()).session(session).await;
+                return Ok(vec![deleted.map_err(at(name)).map_err(of_all)?.deleted_count]);
+            }
+            Work::UpdateMany(filter, update) => {
+                let updated =
+                    documents.update_many(filter.document().clone(), update.document()).session(session).await;
+                return Ok(vec![updated.map_err(at(name)).map_err(of_all)?.modified_count]);
+            }
+            Work::Insert(documents) => ("insert", "documents", documents.iter().map(|it| (*it).to_owned()).collect()),
+            Work::Replace(pairs) => {
+                let before: Vec<&RawDocument> = pairs.iter().map(|(before, _)| *before).collect();
+                self.compare(inner, session, &before).await?;
+                ("update", "updates", pairs.iter().map(|(before, after)| replacement(before, after)).collect())
+            }
+            Work::Delete(before) => {
+                self.compare(inner, session, before).await?;
+                ("delete", "deletes", before.iter().map(|before| deletion(before)).collect())
+            }
+        };
+        self.send(inner, session, statements).await?;
+        Ok(vec![1; self.places.len()])
+    }
+
+    /// Fails for the first document that is no longer as it was read.
+    async fn compare(
+        &self,
+        inner: &Inner,
+        session: &mut ClientSession,
+        before: &[&RawDocument],
+    ) -> Result<(), (Option<usize>, Failure)> {
+        let stored = self.stored(inner, session, before).await.map_err(|failure| (None, failure))?;
+        for (before, (unit, _)) in before.iter().zip(&self.places) {
+            if stored.get(&id_bytes(before)).is_none_or(|stored| !is_same(stored, before)) {
+                return Err((Some(*unit), StoreError::Stale.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The documents with these `_id`s as they are stored.
+    async fn stored(
+        &self,
+        inner: &Inner,
+        session: &mut ClientSession,
+        before: &[&RawDocument],
+    ) -> Result<HashMap<Vec<u8>, RawDocumentBuf>, Failure> {
+        let ids: Vec<Bson> = before.iter().map(|before| id_of(before)).collect::<Result<_, _>>()?;
+        let documents = inner.collection(self.collection);
+        let question = documents.find(doc! { "_id": { "$in": ids } }).collation(exact()).max_time(inner.write_bound());
+        let mut answer = question.session(&mut *session).await.map_err(at(self.collection))?;
+        let mut stored = HashMap::with_capacity(before.len());
+        while answer.advance(session).await.map_err(at(self.collection))? {
+            let document = answer.current().to_owned();
+            stored.insert(id_bytes(&document), document);
+        }
+        Ok(stored)
+    }
+
+    async fn send(
+        &self,
+        inner: &Inner,
+        session: &mut ClientSession,
+        (command, list, statements): (&str, &str, Vec<RawDocumentBuf>),
+    ) -> Result<(), (Option<usize>, Failure)> {
+        let list: (&str, Vec<RawDocumentBuf>) = (list, statements);
+        let command = raw_command(command, self.collection, list).map_err(|error| (None, error.into()))?;
+        let answer = inner.database.run_raw_command(command).session(session).await;
+        let answer = answer.map_err(|error| (None, at(self.collection)(error)))?;
+        let refusals = answer.get_array("writeErrors").ok();
+        let Some(first) = refusals.and_then(|refusals| refusals.first()?.as_document()) else { return Ok(()) };
+        let (index, code) = (first.get_i32("index").unwrap_or_default(), first.get_i32("code").unwrap_or_default());
+        let unit = usize::try_from(index).ok().and_then(|index| self.places.get(index)).map(|(unit, _)| *unit);
+        let message = first.get_str("errmsg").unwrap_or_default();
+        Err((unit, refused(code, message, self.collection, &inner.indexes).into()))
+    }
+}
+
+fn raw_command(
+    command: &str,
+    collection: &str,
+    (list, statements): (&str, Vec<RawDocumentBuf>),
+) -> Result<RawDocumentBuf, StoreError> {
+    let mut array = RawArrayBuf::new();
+    for statement in statements {
+        array.push(statement);
+    }
+    let name = |name: &str| CString::try_from(name).map_err(StoreError::backend);
+    let mut raw = RawDocumentBuf::new();
+    raw.append(&name(command)?, collection);
+    raw.append(&name(list)?, array);
+    raw.append(cstr!("ordered"), true);
+    Ok(raw)
+}
+
+fn replacement(before: &RawDocument, after: &RawDocument) -> RawDocumentBuf {
+    rawdoc! { "q": by_id(before), "u": after.to_owned(), "collation": { "locale": "simple" } }
+}
+
+fn deletion(before: &RawDocument) -> RawDocumentBuf {
+    rawdoc! { "q": by_id(before), "limit": 1, "collation": { "locale": "simple" } }
+}
+
+/// The condition on the `_id` of the document.
+fn by_id(document: &RawDocument) -> RawDocumentBuf {
+    let mut equals = RawDocumentBuf::new();
+    if let Ok(Some(id)) = document.get("_id") {
+        equals.append(cstr!("$eq"), id);
+    }
+    rawdoc! { "_id": equals }
+}
+
+/// Whether they have the same bytes. The server stores `_id` first, whatever its place was.
+fn is_same(stored: &RawDocument, before: &RawDocument) -> bool {
+    if stored.as_bytes() == before.as_bytes() {
+        return true;
+    }
+    let mut moved = RawDocumentBuf::new();
+    let members = || before.iter().flatten();
+    let (id, rest) = (members().filter(|(name, _)| *name == "_id"), members().filter(|(name, _)| *name != "_id"));
+    id.chain(rest).for_each(|(name, value)| moved.append(name, value));
+    stored.as_bytes() == moved.as_bytes()
+}
+
+/// The `_id` that a change of one document names, as bytes.
+pub(super) fn changed_id(change: &Change) -> Vec<u8> {
+    match change {
+        Change::Insert { document: named, .. }
+        | Change::Replace { before: named, .. }
+        | Change::Delete { before: named, .. } => id_bytes(named),
+        Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_) => Vec::new(),
+    }
+}
+
+fn id_bytes(document: &RawDocument) -> Vec<u8> {
+    by_id(document).into_bytes()
 }
 
 /// The `_id` of a document.
-pub(super) fn id_of(document: &RawDocument) -> Result<Bson, StoreError> {
+fn id_of(document: &RawDocument) -> Result<Bson, StoreError> {
     let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
     id.ok_or_else(|| StoreError::Corrupt { what: "a document without _id".to_owned() })
 }
@@ -179,8 +341,4 @@ pub(super) fn id_of(document: &RawDocument) -> Result<Bson, StoreError> {
 /// Strings are equal only when all their bytes are, whatever collation an operator gave the collection.
 fn exact() -> Collation {
     Collation::builder().locale("simple").build()
-}
-
-fn found(matched: u64) -> Result<u64, StoreError> {
-    if matched == 0 { Err(StoreError::Stale) } else { Ok(matched) }
 }

@@ -1,73 +1,57 @@
-//! Units: how several changes and their conditions take effect together.
+//! Units: how changes and their conditions take effect together, one after the other.
 //!
-//! # The problem
+//! All units of all instances take effect in one order. Each transaction begins with a change of one document, the
+//! [order](super::order). Of two transactions that overlap one meets a write conflict there, and begins again after the other.
+//! So conditions hold when a unit takes effect, without locks; and [`Numbered`](crate::store::Numbered) documents have numbers
+//! in this order.
 //!
-//! One unit inserts an object on the condition that its type exists. Another deletes the type on the condition that no
-//! object of it exists. They write different documents, so neither a transaction nor a unique index serialises them:
-//! each would see the state before the other. The insert is the most frequent write of all, so inserts must not wait
-//! for each other.
+//! A process has one transaction under way. Units that come meanwhile wait, and go into the next one together, so they share its
+//! journey to the disks of a majority:
 //!
-//! # The protocol
-//!
-//! - The *remover* (rare) marks the document that it will remove, and only then checks whether anything relies on it.
-//! - The *relying* unit (frequent) stores its documents first, and only then checks that the documents it relies on
-//!   exist without a mark. Without a mark it is done, with one query more than a bare insert. With a mark it waits
-//!   until the mark is gone and checks again. If the document is gone, it undoes its own writes, and the condition does
-//!   not hold.
-//!
-//! Each side writes, and then reads what the other one writes. A majority confirms all writes. Each read belongs to the
-//! same causally consistent session as the write before it, so it sees everything written before its session's last
-//! write. So of two overlapping units at least one sees the other. A standalone server has one order of all operations,
-//! so the same holds without sessions.
-//!
-//! The remover checks its condition in the transaction that also deletes the document and its mark. If somebody has
-//! cleared the mark as abandoned, that transaction fails. Without transactions each step begins by renewing the mark.
-//!
-//! Marks are separate documents: see [`marks`](super::marks). Nothing is cleaned up after a removal. A process may die
-//! after it stored a document and before it looked for the mark. That document was never acknowledged, and looks like
-//! one that another tool stored on purpose. Before the removal takes effect, it refuses the removal. After it, it is an
-//! object without a type.
-//!
-//! # Which unit goes which way
-//!
-//! | Unit | Way |
-//! |---|---|
-//! | one change of one document, no condition | together: the bare command |
-//! | inserts, or one replace beside inserts, with `Exists` | optimistic: change, look, take back if need be |
-//! | `None`; many documents changed beside a removal; anything else with `Exists` | exclusive: marks first, then a transaction |
-//! | `Unchanged` alone | together: two of one scope write the same counter document, so one of them starts anew and sees it moved |
-//! | everything else | together: a transaction |
-//!
-//! On a standalone server `Unchanged` is exclusive, too: it marks its scope, and [`steps`] take the place of the
-//! transaction. Removals that are too large for a transaction are [thinned out](super::thinning) before it.
+//! 1. Take the units that wait, as long as none reads what another one changes, and no document is changed twice.
+//! 2. Move the order, check the conditions, compare the documents to change with how they were read, change them, commit.
+//! 3. A unit that is refused gets its answer, and the others begin again without it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bson::Bson;
 use mongodb::ClientSession;
+use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
-use super::change::{Failure, apply, commands, id_of};
-use super::conditions::{Scopes, advance_scopes, broken, check};
-use super::connect::Topology;
+use super::Inner;
+use super::change::{Failure, changed_id};
 use super::counters::{catch_up, raise, whole_number};
-use super::error::{command_error, is_refused};
-use super::marks::{Marked, Marks, Wait, clear_abandoned};
-use super::reliance::{look, look_together, relies};
-use super::thinning::thin_out;
-use super::transaction::Transaction;
-use super::undo::{self, inverse};
-use super::{Inner, steps};
+use super::error::{command_error, unavailable};
+use super::order::{self, Beat};
+use super::rounds::{Asker, Rounds, refuse};
+use super::transaction::{Refused, attempt};
 use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
+
+/// How many changes the units of one transaction have together. A larger unit is alone in its transaction.
+const GROUP_CHANGES: usize = 1_000;
+/// How many bytes their documents have together.
+const GROUP_BYTES: usize = 4 * 1024 * 1024;
+/// How long a transaction is tried again while others conflict with it.
+const BUDGET: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE_MS: u64 = 50;
+
+/// The units that wait for a transaction.
+pub(super) type Waiting = Rounds<Unit, Vec<u64>>;
+type Waiter = Asker<Unit, Vec<u64>>;
 
 /// Carries out a unit.
 pub(super) async fn commit(inner: &Arc<Inner>, unit: Unit) -> Result<Vec<u64>, StoreError> {
     raise_counters(inner, &unit.changes).await?;
-    let mut session = inner.database.client().start_session().await.map_err(|error| command_error(&error))?;
-    let concerned = concerned(&unit);
-    let outcome = run(inner, &mut session, unit).await.map_err(|failure| failure.into_store_error(&inner.indexes));
-    // Also after a failure: a broken connection hides the outcome, and undone writes were visible for a moment.
-    for collection in concerned {
+    let changed = changed_collections(&unit);
+    let place = inner.waiting.join(unit);
+    if place.serves {
+        tokio::spawn(serve(Arc::clone(inner)));
+    }
+    let outcome = place.answer().await;
+    // Also after a failure: a broken connection hides the outcome.
+    for collection in changed {
         inner.revisions.bump(collection);
     }
     if let Err(StoreError::Duplicate { collection, key }) = &outcome
@@ -78,25 +62,16 @@ pub(super) async fn commit(inner: &Arc<Inner>, unit: Unit) -> Result<Vec<u64>, S
     outcome
 }
 
-/// The collections in which the unit may change something.
-fn concerned(unit: &Unit) -> BTreeSet<&'static str> {
-    let mut concerned: BTreeSet<_> = unit.changes.iter().map(Change::collection).collect();
-    if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
-        concerned.insert(SCOPES);
-    }
-    concerned
-}
-
 /// The counter moves past a `public_id` that the client chose, before its document is stored.
 async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreError> {
     let mut highest: Vec<(&str, i64)> = Vec::new();
-    for command in commands(changes) {
-        let ids = command.iter().filter_map(|change| match change {
-            Change::Insert { document, .. } => public_id(document),
-            _ => None,
-        });
-        if let (Some(change), Some(id)) = (command.first(), ids.max()) {
-            highest.push((change.collection(), id));
+    for change in changes {
+        let Change::Insert { collection, document } = change else { continue };
+        let id = document.get("public_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+        let Some(id) = id.as_ref().and_then(whole_number) else { continue };
+        match highest.last_mut() {
+            Some((of, highest)) if of == collection => *highest = id.max(*highest),
+            _ => highest.push((collection, id)),
         }
     }
     for (collection, id) in highest {
@@ -105,178 +80,170 @@ async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreEr
     Ok(())
 }
 
-fn public_id(document: &bson::RawDocument) -> Option<i64> {
-    let id = document.get("public_id").ok().flatten()?;
-    Bson::try_from(id).ok().as_ref().and_then(whole_number)
-}
-
-async fn run(inner: &Arc<Inner>, session: &mut ClientSession, unit: Unit) -> Result<Vec<u64>, Failure> {
-    match Way::of(&unit, inner.topology) {
-        Way::Together => together(inner, session, &unit, None).await,
-        Way::Optimistic => optimistic(inner, session, unit).await,
-        Way::Exclusive => exclusive(inner, session, &unit).await,
-    }
-}
-
-/// How a unit keeps its conditions; the table above.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Together,
-    Optimistic,
-    Exclusive,
-}
-
-impl Way {
-    fn of(unit: &Unit, topology: Topology) -> Self {
-        let removes = unit.changes.iter().any(|change| removed(change).is_some());
-        let removes_beside_many = removes && unit.changes.iter().any(is_many);
-        let is_optimistic = match unit.changes.split_first() {
-            Some((Change::Replace { .. } | Change::Insert { .. }, rest)) => rest.iter().all(is_insert),
-            _ => false,
-        };
-        let only = |kind: fn(&Condition) -> bool| unit.conditions.iter().all(kind);
-        if unit.conditions.is_empty() {
-            return if removes_beside_many { Self::Exclusive } else { Self::Together };
-        }
-        if is_optimistic && only(|condition| matches!(condition, Condition::Exists { .. })) {
-            return Self::Optimistic;
-        }
-        let only_scopes = only(|condition| matches!(condition, Condition::Unchanged { .. }));
-        if only_scopes && topology.has_transactions() && !removes_beside_many {
-            return Self::Together;
-        }
-        Self::Exclusive
-    }
-}
-
-fn is_insert(change: &Change) -> bool {
-    matches!(change, Change::Insert { .. })
-}
-
-fn is_many(change: &Change) -> bool {
-    matches!(change, Change::DeleteMany { .. } | Change::UpdateMany { .. })
-}
-
-/// The document that the change removes and that others could rely on.
-fn removed(change: &Change) -> Option<&bson::RawDocument> {
-    match change {
-        Change::Delete { before, .. } | Change::Replace { before, .. } => Some(before),
-        Change::Insert { .. } | Change::DeleteMany { .. } | Change::UpdateMany { .. } => None,
-    }
-}
-
-/// Checks and changes in a transaction, or step by step if the deployment has none.
-async fn together(
-    inner: &Inner,
-    session: &mut ClientSession,
-    unit: &Unit,
-    marks: Option<&Marks>,
-) -> Result<Vec<u64>, Failure> {
-    match &unit.changes[..] {
-        [change] if marks.is_none() && unit.conditions.is_empty() && !is_many(change) => {
-            apply(inner, session, &unit.changes).await
-        }
-        changes if inner.topology.has_transactions() => {
-            let before = thin_out(inner, session, unit, marks).await?;
-            let transaction = Transaction { marks, conditions: &unit.conditions, changes };
-            let touched = transaction.run(inner, session).await?;
-            Ok(touched.iter().zip(&before).map(|(touched, before)| touched + before).collect())
-        }
-        changes => {
-            check(inner, session, &unit.conditions, Scopes::Compare).await?;
-            let touched = steps::run(inner, session, marks, changes).await?;
-            // Under the marks of the scopes, and after the changes: a reader of the new number sees the changes.
-            advance_scopes(inner, session, &unit.conditions).await?;
-            Ok(touched)
-        }
-    }
-}
-
-/// Makes the changes first, then checks that the documents they rely on exist.
-async fn optimistic(inner: &Arc<Inner>, session: &mut ClientSession, unit: Unit) -> Result<Vec<u64>, Failure> {
-    let (conditions, changes) = (unit.conditions, Unit { conditions: Vec::new(), changes: unit.changes });
-    if !changes.changes.iter().all(is_insert) {
-        // Readers see the replaced document for a moment, but only if the condition breaks at that moment.
-        check(inner, session, &conditions, Scopes::Compare).await?;
-    }
-    let touched = match together(inner, session, &changes, None).await {
-        Ok(touched) => touched,
-        Err(failure) => {
-            // A failed condition takes precedence over errors of the changes.
-            if is_refused(&failure) {
-                check(inner, session, &conditions, Scopes::Compare).await?;
-            }
-            return Err(failure);
-        }
-    };
-    if let Err(failure) = confirm(inner, session, &conditions).await {
-        let undo: Vec<Change> = changes.changes.iter().rev().map(inverse).collect();
-        take_back(inner, session, &undo).await?;
-        return Err(failure);
-    }
-    Ok(touched)
-}
-
-/// Waits until it is certain whether the documents that the unit relies on exist.
-async fn confirm(inner: &Arc<Inner>, session: &mut ClientSession, conditions: &[Condition]) -> Result<(), Failure> {
-    let mut wait = Wait::new();
+/// Carries out the units that wait, until none does.
+async fn serve(inner: Arc<Inner>) {
+    let mut waiting: VecDeque<Waiter> = VecDeque::new();
+    let mut session = None;
     loop {
-        let reliance = look_together(inner, session, conditions).await?;
-        if let Some(index) = reliance.missing() {
-            return Err(broken(index));
+        waiting.extend(if waiting.is_empty() { inner.waiting.next() } else { inner.waiting.more() });
+        let group = next_group(&mut waiting);
+        if group.is_empty() {
+            return;
         }
-        let Some(key) = reliance.in_doubt() else { return Ok(()) };
-        clear_abandoned(inner, session, key).await?;
-        wait.pause().await?;
+        let client = inner.database.client();
+        let own = match session.take() {
+            Some(session) => Ok(session),
+            None => client.start_session().await.map_err(|error| command_error(&error)),
+        };
+        match own {
+            Ok(own) => session = together(&inner, own, group).await,
+            Err(error) => refuse(group, &error),
+        }
     }
 }
 
-async fn take_back(inner: &Inner, session: &mut ClientSession, undo: &[Change]) -> Result<(), Failure> {
-    if undo.len() > 1 && inner.topology.has_transactions() {
-        match (Transaction { marks: None, conditions: &[], changes: undo }).run(inner, session).await {
-            Ok(_) => return Ok(()),
-            // Somebody changed or removed one of the documents: the others must still be removed.
-            Err(Failure::Store(StoreError::Stale)) => {}
-            Err(failure) => return Err(failure),
+/// Carries out a group. Returns the session if it can be used again.
+async fn together(inner: &Arc<Inner>, mut session: ClientSession, mut group: Vec<Waiter>) -> Option<ClientSession> {
+    let _beat = Beat::begin(inner, session.id()).await;
+    let began = Instant::now();
+    let mut pause = 1;
+    loop {
+        let units: Vec<&Unit> = group.iter().map(|waiter| &waiter.question).collect();
+        let failure = match attempt(inner, &mut session, &units, began + BUDGET).await {
+            Ok(touched) => {
+                for (waiter, touched) in group.into_iter().zip(touched) {
+                    waiter.reply(Ok(touched));
+                }
+                return Some(session);
+            }
+            Err(Refused::Unit(index, error)) => {
+                group.remove(index).reply(Err(error));
+                if group.is_empty() {
+                    return Some(session);
+                }
+                continue;
+            }
+            Err(Refused::All(failure)) => failure,
+        };
+        if !failure.has_label(TRANSIENT_TRANSACTION_ERROR) {
+            return each(inner, session, group, failure).await;
         }
+        if began.elapsed() >= BUDGET {
+            refuse(group, &unavailable(format!("a transaction found no quiet moment: {failure}")));
+            return None;
+        }
+        order::end_abandoned(inner, began.elapsed()).await;
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..=pause))).await;
+        pause = (pause * 2).min(LONGEST_PAUSE_MS);
     }
-    undo::take_back(inner, session, undo.iter().rev().cloned().collect()).await
 }
 
-/// Locks the documents concerned with marks, then checks and changes.
-async fn exclusive(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<u64>, Failure> {
-    let keys = keys_of(inner, session, unit).await?;
-    let marks = Marks::acquire(inner, session, keys).await?;
-    let outcome = together(inner, session, unit, Some(&marks)).await;
-    // A committed transaction has removed the marks.
-    if outcome.is_err() || !inner.topology.has_transactions() {
-        marks.give_up(inner, session).await;
+/// Carries out the units of a group that failed, each in a transaction of its own.
+async fn each(
+    inner: &Arc<Inner>,
+    session: ClientSession,
+    mut group: Vec<Waiter>,
+    failure: Failure,
+) -> Option<ClientSession> {
+    if group.len() == 1 {
+        group.remove(0).reply(Err(failure.into_store_error(&inner.indexes)));
+        return None;
     }
-    outcome
-}
-
-async fn keys_of(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<Marked>, Failure> {
-    let mut keys = Vec::new();
-    for change in &unit.changes {
-        if let Some(document) = removed(change) {
-            keys.push(Marked { collection: change.collection().to_owned(), document: id_of(document)? });
+    let mut session = Some(session);
+    for waiter in group {
+        match session.take() {
+            Some(own) => session = Box::pin(together(inner, own, vec![waiter])).await,
+            None => refuse(vec![waiter], &unavailable(format!("a unit before it failed: {failure}"))),
         }
     }
-    if relies(&unit.conditions) {
-        let reliance = look(inner, session, &unit.conditions).await?;
-        keys.extend(reliance.documents().cloned());
-    }
-    if !inner.topology.has_transactions() {
-        keys.extend(unit.conditions.iter().filter_map(scope_key));
-    }
-    Ok(keys)
+    session
 }
 
-fn scope_key(condition: &Condition) -> Option<Marked> {
-    match condition {
-        Condition::Unchanged { scope, .. } => {
-            Some(Marked { collection: SCOPES.to_owned(), document: Bson::from(&**scope) })
+/// Takes units from the front of the queue that can share a transaction.
+fn next_group(waiting: &mut VecDeque<Waiter>) -> Vec<Waiter> {
+    let (mut group, mut shared) = (Vec::new(), Footprint::default());
+    while let Some(next) = waiting.front() {
+        let footprint = Footprint::of(&next.question);
+        if !group.is_empty() && !shared.has_place_for(&footprint) {
+            break;
         }
-        Condition::Exists { .. } | Condition::None { .. } => None,
+        shared.add(footprint);
+        group.extend(waiting.pop_front());
     }
+    group
+}
+
+/// What units read and change.
+#[derive(Debug, Default)]
+pub(super) struct Footprint {
+    /// The collections that conditions and changes by filter read.
+    read: BTreeSet<&'static str>,
+    changed: BTreeSet<&'static str>,
+    /// The `_id`s that changes name, with their collections.
+    named: HashSet<(&'static str, Vec<u8>)>,
+    /// How many changes there are, and how many bytes of documents.
+    changes: usize,
+    bytes: usize,
+    /// Whether a document is changed twice, or documents by a filter: then changes keep their order.
+    pub(super) is_ordered: bool,
+}
+
+impl Footprint {
+    pub(super) fn of(unit: &Unit) -> Self {
+        let mut footprint = Self { changes: unit.changes.len(), changed: changed_collections(unit), ..Self::default() };
+        for condition in &unit.conditions {
+            footprint.read.insert(match condition {
+                Condition::Exists { collection, .. } | Condition::None { collection, .. } => collection,
+                Condition::Unchanged { .. } => SCOPES,
+            });
+        }
+        for change in &unit.changes {
+            let collection = change.collection();
+            match change {
+                Change::DeleteMany { .. } | Change::UpdateMany { .. } => {
+                    footprint.read.insert(collection);
+                    footprint.is_ordered = true;
+                }
+                Change::Append(numbered) => footprint.bytes += numbered.bytes,
+                Change::Insert { document: after, .. } | Change::Replace { after, .. } => {
+                    footprint.bytes += after.as_bytes().len();
+                    footprint.is_ordered |= !footprint.named.insert((collection, changed_id(change)));
+                }
+                Change::Delete { before, .. } => {
+                    footprint.bytes += before.as_bytes().len();
+                    footprint.is_ordered |= !footprint.named.insert((collection, changed_id(change)));
+                }
+            }
+        }
+        footprint
+    }
+
+    /// Whether units with both footprints can share a transaction.
+    fn has_place_for(&self, other: &Self) -> bool {
+        self.changes + other.changes <= GROUP_CHANGES
+            && self.bytes + other.bytes <= GROUP_BYTES
+            && !self.is_ordered
+            && !other.is_ordered
+            && self.read.is_disjoint(&other.changed)
+            && self.changed.is_disjoint(&other.read)
+            && self.named.is_disjoint(&other.named)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.read.extend(other.read);
+        self.changed.extend(other.changed);
+        self.named.extend(other.named);
+        self.changes += other.changes;
+        self.bytes += other.bytes;
+        self.is_ordered |= other.is_ordered;
+    }
+}
+
+/// The collections in which the unit may change something.
+fn changed_collections(unit: &Unit) -> BTreeSet<&'static str> {
+    let mut changed: BTreeSet<_> = unit.changes.iter().map(Change::collection).collect();
+    if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
+        changed.insert(SCOPES);
+    }
+    changed
 }

@@ -16,6 +16,10 @@ use crate::store::StoreError;
 /// The wire version of MongoDB 5.0, the oldest release with snapshot reads outside of transactions.
 const OLDEST_WIRE_VERSION: i32 = 13;
 
+/// What is said of a server without a replica set.
+const STANDALONE: &str = "a MongoDB server without a replica set (restart mongod with --replSet rs0, then run rs.initiate() \
+                          once in mongosh)";
+
 /// How often the driver sends heartbeats. A server answers at once when something changed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How much longer a heartbeat may take: operations on a hanging server are repeated after four seconds. The driver
@@ -58,8 +62,6 @@ impl Default for MongoOptions {
 /// The kinds of deployments, by their abilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topology {
-    /// One server without an oplog: no transactions, no change streams, no snapshot reads.
-    Standalone,
     /// A replica set, of whatever size.
     ReplicaSet,
     /// Routers in front of several replica sets.
@@ -67,11 +69,6 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    /// Whether several writes can be made to take effect together.
-    pub(super) fn has_transactions(self) -> bool {
-        self != Self::Standalone
-    }
-
     /// Whether the deployment has a change stream that reports changes soon enough.
     ///
     /// A router waits for a heartbeat of each shard before it passes a change on; idle shards send one every ten
@@ -87,7 +84,7 @@ impl Topology {
     pub(super) fn read_concern(self) -> ReadConcern {
         match self {
             Self::ReplicaSet => ReadConcern::snapshot(),
-            Self::Standalone | Self::Sharded => ReadConcern::majority(),
+            Self::Sharded => ReadConcern::majority(),
         }
     }
 }
@@ -148,6 +145,6 @@ async fn topology_of(database: &Database) -> Result<Topology, StoreError> {
         Err(_) if hello.get_bool("isreplicaset").unwrap_or(false) => {
             Err(unavailable(format!("the server is {UNINITIATED}")))
         }
-        Err(_) => Ok(Topology::Standalone),
+        Err(_) => Err(StoreError::Unsupported { what: STANDALONE.to_owned() }),
     }
 }

@@ -19,7 +19,7 @@ use mongodb::results::CollectionType;
 use super::Inner;
 use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
 use super::find::plain_order;
-use super::marks::REMOVALS;
+use super::order::WRITERS;
 use crate::query::{Filter, Sort};
 use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{Documents, Dump, FindQuery, StoreError};
@@ -47,7 +47,7 @@ impl SessionDump {
     /// Looks what there is.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let collections = collections(inner).await.map_err(|error| command_error(&error))?;
-        let moment = if inner.topology.has_transactions() { moment(inner, &collections).await? } else { None };
+        let moment = moment(inner, &collections).await?;
         Ok(Self { inner: Arc::clone(inner), collections, moment })
     }
 
@@ -64,7 +64,7 @@ async fn collections(inner: &Inner) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     while listed.advance().await? {
         let found = listed.deserialize_current()?;
-        let is_ours = !found.name.starts_with("system.") && found.name != REMOVALS;
+        let is_ours = !found.name.starts_with("system.") && found.name != WRITERS;
         if found.collection_type == CollectionType::Collection && is_ours {
             names.push(found.name);
         }
@@ -116,7 +116,7 @@ impl Dump for SessionDump {
     }
 
     fn is_of_one_moment(&self) -> bool {
-        self.moment.is_some() || (self.collections.is_empty() && self.inner.topology.has_transactions())
+        self.moment.is_some() || self.collections.is_empty()
     }
 
     async fn documents(

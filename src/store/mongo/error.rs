@@ -4,7 +4,6 @@ use std::error::Error as StdError;
 
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
-use super::change::Failure;
 use super::indexes::IndexNames;
 use crate::store::StoreError;
 
@@ -156,14 +155,6 @@ fn without_labels(text: &str) -> &str {
 /// Whether a unique index refused a document.
 pub(super) fn is_duplicate(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
-}
-
-/// Whether the server refused the change itself, as opposed to a change that did not reach the server.
-pub(super) fn is_refused(failure: &Failure) -> bool {
-    match failure {
-        Failure::Driver { error, .. } => is_duplicate(error),
-        Failure::Store(error) => matches!(error, StoreError::Stale),
-    }
 }
 
 /// Whether the same query at another point in time can succeed.

@@ -15,7 +15,7 @@ use super::Inner;
 use super::counters::COUNTERS;
 use super::error::{NAMESPACE_EXISTS, brief, code, command_error, write_error};
 use super::listing::{Listed, list};
-use super::marks::REMOVALS;
+use super::order::WRITERS;
 use crate::store::{CollectionSpec, IndexKey, IndexSpec, StoreError};
 
 const MAX_TIME: Duration = Duration::from_mins(1);
@@ -49,7 +49,7 @@ impl IndexNames {
 
 /// Creates the collections and indexes that do not exist yet.
 pub(super) async fn prepare(inner: &Inner, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-    for name in [COUNTERS, REMOVALS] {
+    for name in [COUNTERS, WRITERS] {
         make_collection(inner, name).await?;
     }
     for collection in collections {

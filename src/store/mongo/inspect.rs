@@ -51,12 +51,6 @@ fn transactions(topology: Topology, hello: &Document) -> Finding {
             Finding::good("transactions", format!("replica set {name}, {members} with data"))
         }
         Topology::Sharded => Finding::good("transactions", "sharded cluster"),
-        Topology::Standalone => Finding::note(
-            "transactions",
-            "a server without a replica set has none: changes that belong together are made one after the other and can be \
-             seen half done, a long list can mix states, and changes of other instances and tools are noticed by time. A \
-             replica set of this one server cures that: start mongod with --replSet rs0, then run rs.initiate() once",
-        ),
     }
 }
 

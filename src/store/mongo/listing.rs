@@ -3,15 +3,13 @@
 //! A server lists an index from the moment its build begins. Until the build ends the index refuses nothing and serves
 //! no query, and the build may fail: another instance or another tool began it.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use bson::{Bson, Document, doc};
+use bson::doc;
 use mongodb::IndexModel;
 use mongodb::error::Error;
 
 use super::Inner;
-use super::connect::Topology;
 use super::error::{code, command_error};
 use crate::store::StoreError;
 
@@ -35,15 +33,7 @@ impl Listed {
 
 /// The indexes of the collection; none of a collection that does not exist.
 pub(super) async fn list(inner: &Inner, collection: &str) -> Result<Vec<Listed>, StoreError> {
-    let mut listed = or_none(listed(inner, collection).await)?;
-    // Only a replica set gives builds a number, by which a list tells them. Shards are replica sets.
-    if inner.topology == Topology::Standalone {
-        let ready = or_none(ready_names(inner, collection).await)?;
-        for listed in &mut listed {
-            listed.is_ready = listed.name().is_some_and(|name| ready.contains(name));
-        }
-    }
-    Ok(listed)
+    or_none(listed(inner, collection).await)
 }
 
 /// What is in a collection that does not exist.
@@ -68,22 +58,4 @@ async fn listed(inner: &Inner, collection: &str) -> Result<Vec<Listed>, Error> {
         indexes.extend(index.map(|index| Listed { index, is_ready }));
     }
     Ok(indexes)
-}
-
-/// The names of the indexes that are built, all as of one moment.
-async fn ready_names(inner: &Inner, collection: &str) -> Result<HashSet<String>, Error> {
-    let documents = inner.database.collection::<Document>(collection);
-    let pipeline = [
-        doc! { "$collStats": { "storageStats": {} } },
-        doc! { "$project": { "names": { "$objectToArray": "$storageStats.indexSizes" }, "building": "$storageStats.indexBuilds" } },
-        doc! { "$project": { "ready": { "$setDifference": ["$names.k", { "$ifNull": ["$building", []] }] } } },
-    ];
-    let mut answer = documents.aggregate(pipeline).max_time(MAX_TIME).await?;
-    let mut names = HashSet::new();
-    while answer.advance().await? {
-        let ready = answer.deserialize_current()?.remove("ready");
-        let Some(Bson::Array(ready)) = ready else { continue };
-        names.extend(ready.into_iter().filter_map(|name| name.as_str().map(str::to_owned)));
-    }
-    Ok(names)
 }

@@ -4,15 +4,13 @@
 //!   are not decoded here. But expressions that could occupy a server without end are evaluated here: see [`residual`].
 //! - Reads go to the primary and return only data that a majority has. On a replica set all documents of one answer come
 //!   from one point in time. A write is acknowledged when it is on the disks of a majority.
-//! - On a standalone server an answer of several batches may mix states, and readers can see a unit between two steps. If
-//!   the process dies, finished steps stay. A replica set of a single server has none of these weaknesses.
+//! - A server by itself, without a replica set, is refused: it has no transactions and no reads at one point in time.
 //! - Operations are separate tasks, so a client that hangs up does not stop one halfway: see [`carried`]. Waiting for
 //!   an operation has a bound, and ends at once while no server is there: see [`presence`] and [`waiting`].
 //!
 //! [`commit`] describes how units keep their conditions.
 
 mod aggregate;
-mod batch;
 mod carried;
 mod change;
 mod commit;
@@ -28,20 +26,15 @@ mod indexes;
 mod inspect;
 mod keeper;
 mod listing;
-mod marks;
 mod moment;
+mod order;
 mod presence;
-mod progress;
-mod reliance;
 mod residual;
 mod revision;
 mod rights;
 mod rounds;
-mod steps;
-mod thinning;
 mod totals;
 mod transaction;
-mod undo;
 mod waiting;
 
 use std::sync::Arc;
@@ -54,14 +47,14 @@ use futures::{StreamExt, stream};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongodb::{Collection, Database};
 
+use self::commit::Waiting;
 use self::connect::Topology;
 use self::counters::Counters;
 use self::error::command_error;
 use self::indexes::IndexNames;
 use self::keeper::Keeper;
+use self::order::Writers;
 use self::presence::Presence;
-use self::progress::Progress;
-use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
@@ -77,8 +70,7 @@ pub use self::connect::MongoOptions;
 
 /// See [`Store::kind`].
 const KIND: &str = "mongodb";
-/// Units wait for each other and retry, for at most this long. A unit of many steps may take longer as long as it makes
-/// progress.
+/// Units wait for each other and are tried again, for at most this long.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
 /// A transaction has a minute, and one that waits makes others wait too.
 const UNIT_CHANGES: usize = 1000;
@@ -89,7 +81,7 @@ const COPY_BOUND: Duration = Duration::from_mins(2);
 /// Making an index on a large collection takes its time.
 const PREPARE_BOUND: Duration = Duration::from_hours(6);
 
-/// A database on a MongoDB deployment: a standalone server, a replica set or a sharded cluster.
+/// A database on a MongoDB deployment: a replica set, of whatever size, or a sharded cluster.
 #[derive(Debug)]
 pub struct MongoStore {
     inner: Arc<Inner>,
@@ -106,7 +98,8 @@ struct Inner {
     revisions: Arc<Revisions>,
     counters: Counters,
     totals: Totals,
-    reliances: Reliances,
+    waiting: Waiting,
+    writers: Writers,
     indexes: IndexNames,
     keeper: Arc<Keeper>,
 }
@@ -152,7 +145,8 @@ impl MongoStore {
             revisions,
             counters: Counters::default(),
             totals: Totals::new(epoch),
-            reliances: Reliances::default(),
+            waiting: Waiting::default(),
+            writers: Writers::default(),
             indexes: IndexNames::default(),
             keeper: Arc::clone(&keeper),
         };
@@ -262,6 +256,7 @@ impl Store for MongoStore {
         let collections = collections.to_vec();
         self.run(PREPARE_BOUND, async move |inner| {
             indexes::prepare(&inner, &collections).await?;
+            order::forget_ended(&inner).await?;
             inner.keeper.keep(&collections);
             Ok(())
         })
@@ -360,10 +355,7 @@ impl Store for MongoStore {
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         self.inner.keeper.admit(&unit)?;
-        let progress = Progress::new();
-        let inner = Arc::clone(&self.inner);
-        let work = progress.noted_by(async move { commit::commit(&inner, unit).await });
-        self.inner.presence.run_until(progress.ceased(UNIT_BOUND), UNIT_BOUND, work).await
+        self.run(UNIT_BOUND, async move |inner| commit::commit(&inner, unit).await).await
     }
 
     fn revision(&self, collection: &str) -> u64 {

@@ -17,11 +17,8 @@ use super::error::{command_error, is_away, is_snapshot_lost};
 use super::find::{plain_order, whole_milliseconds};
 use crate::store::{FindQuery, SCOPES, StoreError};
 
-/// The present moment; none on a standalone server, and while the collections are new.
+/// The present moment; none while the collections are new.
 pub(super) async fn now(inner: &Inner) -> Result<Option<Timestamp>, StoreError> {
-    if !inner.topology.has_transactions() {
-        return Ok(None);
-    }
     let known = [SCOPES.to_owned()];
     let mut now = common_moment(inner, &known).await;
     if now.as_ref().is_err_and(is_away) {

@@ -19,7 +19,7 @@ use tokio::time::MissedTickBehavior;
 use super::counters::COUNTERS;
 use super::error::{brief, code};
 use super::keeper::Keeper;
-use super::marks::REMOVALS;
+use super::order::WRITERS;
 use super::presence::Presence;
 use crate::store::revision::fresh;
 
@@ -157,7 +157,7 @@ async fn listen(
 ) -> Result<(), Error> {
     let term = presence.term();
     // Only what is needed of each event crosses the network.
-    let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, REMOVALS] } } };
+    let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, WRITERS] } } };
     let only_where = doc! { "$project": { "ns": 1, "operationType": 1 } };
     let question =
         database.watch().pipeline([no_machinery, only_where]).max_await_time(AWAIT).resume_after(position.clone());

@@ -66,6 +66,11 @@ impl<Q, A> Rounds<Q, A> {
         queue.served = !queue.waiting.is_empty();
         std::mem::take(&mut queue.waiting)
     }
+
+    /// The callers who came meanwhile; the queue stays served.
+    pub(super) fn more(&self) -> Vec<Asker<Q, A>> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+    }
 }
 
 impl<Q, A> Default for Rounds<Q, A> {

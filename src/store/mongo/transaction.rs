@@ -1,79 +1,109 @@
-//! A unit as one transaction, if the deployment has them.
+//! The units of a group as one transaction.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use bson::RawDocumentBuf;
 use mongodb::ClientSession;
-use mongodb::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
+use mongodb::error::UNKNOWN_TRANSACTION_COMMIT_RESULT;
 use mongodb::options::{ReadConcern, TransactionOptions};
 
 use super::Inner;
-use super::change::{Failure, apply, at, commands};
-use super::conditions::{Scopes, check};
+use super::change::{Failure, Statement, at, statements};
+use super::conditions::Checked;
 use super::connect::write_concern;
-use super::error::unavailable;
-use super::marks::{Marks, REMOVALS};
-use crate::store::{Change, Condition};
+use super::order;
+use crate::store::copying::COUNTERS;
+use crate::store::{Change, StoreError, Unit};
 
-/// How long all attempts together may take before the last one begins.
-const BUDGET: Duration = Duration::from_secs(15);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-
-/// One transaction, in this order: remove `marks`, check `conditions`, make `changes`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Transaction<'a> {
-    pub(super) marks: Option<&'a Marks>,
-    pub(super) conditions: &'a [Condition],
-    pub(super) changes: &'a [Change],
+/// Why a transaction did not take effect.
+pub(super) enum Refused {
+    /// This unit is refused; the others may take effect without it.
+    Unit(usize, StoreError),
+    /// All of them.
+    All(Failure),
 }
 
-impl Transaction<'_> {
-    /// Runs it until it commits or fails. Conflicting writes of others make it start again.
-    pub(super) async fn run(self, inner: &Inner, session: &mut ClientSession) -> Result<Vec<u64>, Failure> {
-        let until = Instant::now() + BUDGET;
-        let mut pause = Duration::from_millis(2);
-        loop {
-            let failure = match self.attempt(inner, session, until).await {
-                Ok(touched) => return Ok(touched),
-                Err(failure) => failure,
-            };
-            if !failure.has_label(TRANSIENT_TRANSACTION_ERROR) {
-                return Err(failure);
-            }
-            if Instant::now() >= until {
-                return Err(unavailable(format!(
-                    "a transaction found no quiet moment: {failure}; that of a command that was killed is over within a minute"
-                )).into());
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::All(failure)
+    }
+}
+
+/// Runs the transaction once. Returns how many documents each change of each unit touched.
+///
+/// Units that share a transaction change different documents, and none reads what another one changes.
+pub(super) async fn attempt(
+    inner: &Inner,
+    session: &mut ClientSession,
+    units: &[&Unit],
+    until: Instant,
+) -> Result<Vec<Vec<u64>>, Refused> {
+    session.start_transaction().with_options(options(inner)).await.map_err(at(COUNTERS))?;
+    match body(inner, session, units).await {
+        Ok(touched) => {
+            commit(session, until).await?;
+            Ok(touched)
+        }
+        Err(refused) => {
+            // The server ends abandoned transactions by itself, so a failure here is harmless.
+            let _ = session.abort_transaction().await;
+            Err(refused)
         }
     }
+}
 
-    async fn attempt(self, inner: &Inner, session: &mut ClientSession, until: Instant) -> Result<Vec<u64>, Failure> {
-        session.start_transaction().with_options(options(inner)).await.map_err(at(REMOVALS))?;
-        match self.body(inner, session).await {
-            Ok(touched) => {
-                commit(session, until).await?;
-                Ok(touched)
-            }
-            Err(failure) => {
-                // The server ends abandoned transactions by itself, so a failure here is harmless.
-                let _ = session.abort_transaction().await;
-                Err(failure)
+async fn body(inner: &Inner, session: &mut ClientSession, units: &[&Unit]) -> Result<Vec<Vec<u64>>, Refused> {
+    let numbered = units.iter().flat_map(|unit| &unit.changes).filter_map(|change| match change {
+        Change::Append(numbered) => Some(numbered),
+        _ => None,
+    });
+    let mut next = order::advance(inner, session, numbered).await?;
+    let mut checked = Checked::default();
+    for (index, unit) in units.iter().enumerate() {
+        if let Err(failure) = checked.check(inner, session, &unit.conditions).await {
+            return Err(of_unit(index, failure));
+        }
+    }
+    let mut made: HashMap<(usize, usize), Vec<RawDocumentBuf>> = HashMap::new();
+    for (unit, changes) in units.iter().map(|unit| &unit.changes).enumerate() {
+        for (position, change) in changes.iter().enumerate() {
+            if let Change::Append(numbered) = change {
+                made.insert((unit, position), (numbered.documents)(next));
+                next += i64::from(numbered.count);
             }
         }
     }
+    let mut touched: Vec<Vec<u64>> = units.iter().map(|unit| vec![0; unit.changes.len()]).collect();
+    for statement in statements(units, &made) {
+        run(inner, session, &statement, &mut touched).await?;
+    }
+    Ok(touched)
+}
 
-    async fn body(self, inner: &Inner, session: &mut ClientSession) -> Result<Vec<u64>, Failure> {
-        if let Some(marks) = self.marks {
-            marks.release(inner, session).await?;
+async fn run(
+    inner: &Inner,
+    session: &mut ClientSession,
+    statement: &Statement<'_>,
+    touched: &mut [Vec<u64>],
+) -> Result<(), Refused> {
+    match statement.run(inner, session).await {
+        Ok(counts) => {
+            for ((unit, position), count) in statement.places().zip(counts) {
+                touched[unit][position] += count;
+            }
+            Ok(())
         }
-        check(inner, session, self.conditions, Scopes::Advance).await?;
-        let mut touched = Vec::with_capacity(self.changes.len());
-        for command in commands(self.changes) {
-            touched.append(&mut apply(inner, session, command).await?);
-        }
-        Ok(touched)
+        Err((Some(unit), failure)) => Err(of_unit(unit, failure)),
+        Err((None, failure)) => Err(Refused::All(failure)),
+    }
+}
+
+/// A failure of the store is that of the unit, one of the server is that of the transaction.
+fn of_unit(unit: usize, failure: Failure) -> Refused {
+    match failure {
+        Failure::Store(error) => Refused::Unit(unit, error),
+        failure @ Failure::Driver { .. } => Refused::All(failure),
     }
 }
 
@@ -93,7 +123,7 @@ async fn commit(session: &mut ClientSession, until: Instant) -> Result<(), Failu
             Err(error) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) && Instant::now() < until => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            Err(error) => return Err(at(REMOVALS)(error)),
+            Err(error) => return Err(at(COUNTERS)(error)),
         }
     }
 }

@@ -10,6 +10,7 @@ use inventory_service::store::{Change, Condition, FindQuery, Store, StoreError, 
 use tokio::task::JoinSet;
 
 use super::support::{BUDGET, ids, insertion, query, raw, sort, store_all, stored, thing};
+use super::units::{given_numbers, numbered};
 use super::{KINDS, PLAIN, THINGS};
 
 /// Runs one task for each number, all at once.
@@ -151,6 +152,31 @@ pub(crate) async fn an_object_never_outlives_its_kind(store: Arc<dyn Store>) {
         let things = store.count(THINGS, &Filter::equals("kind", round), BUDGET).await.expect("an answer");
         assert_eq!(kinds, things, "round {round}");
     }
+}
+
+pub(crate) async fn whoever_met_a_number_meets_no_smaller_one_later(store: Arc<dyn Store>) {
+    let reader = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            let mut known: Vec<i64> = Vec::new();
+            while known.len() < 32 * 5 {
+                let now = given_numbers(&*store).await;
+                assert!(now.starts_with(&known), "{known:?} became {now:?}");
+                known = now;
+            }
+        }
+    });
+    let write = |number| {
+        let store = Arc::clone(&store);
+        async move {
+            for round in 0..5 {
+                let unit = Unit::of(insertion(THINGS, &thing(number * 10 + round, doc! {}))).and(numbered(1, 0));
+                store.commit(unit).await.expect("no condition");
+            }
+        }
+    };
+    together(32, write).await;
+    reader.await.expect("the numbers came in their order");
 }
 
 pub(crate) async fn a_page_is_of_one_point_in_time(store: Arc<dyn Store>) {

@@ -210,6 +210,8 @@ pub(crate) mod all {
             a_refused_unit_does_not_move_the_scope
             the_revision_moves_with_each_change
             preparing_again_keeps_everything
+            numbered_documents_have_consecutive_numbers_after_the_floor
+            a_refused_unit_stores_no_numbered_document
         }
         copying {
             a_dump_shows_one_moment_in_the_order_of_an_index
@@ -226,6 +228,7 @@ pub(crate) mod all {
             one_of_many_replaces_a_document
             one_of_many_moves_a_scope
             an_object_never_outlives_its_kind
+            whoever_met_a_number_meets_no_smaller_one_later
             a_page_is_of_one_point_in_time
             a_frozen_store_answers_from_one_point_in_time
         }

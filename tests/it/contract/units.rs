@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use bson::doc;
 use bson::raw::RawDocumentBuf;
+use bson::{doc, rawdoc};
 use inventory_service::query::{Filter, Update};
-use inventory_service::store::{Change, Condition, Store, StoreError, Unit, scope_version};
+use inventory_service::store::{Change, Condition, Numbered, Store, StoreError, Unit, scope_version};
 
-use super::support::{BUDGET, duplicate_key, filter, ids, insertion, numbers, query, raw, store_all, stored, thing};
+use super::support::{
+    BUDGET, duplicate_key, filter, ids, insertion, numbers, query, raw, sort, store_all, stored, thing,
+};
 use super::{COLLECTIONS, KINDS, PLAIN, THINGS};
 
 const SCOPE: &str = "contract.scope";
@@ -269,4 +271,38 @@ pub(crate) async fn preparing_again_keeps_everything(store: Arc<dyn Store>) {
     store.prepare(COLLECTIONS).await.expect("nothing is new");
     assert_eq!(ids(&*store, THINGS, &query(doc! { "name": "thing 1" })).await, numbers(&[1]));
     assert_eq!(store.reserve_ids(THINGS, 1).await.expect("an id"), 2);
+}
+
+/// Documents of [`PLAIN`] with their numbers as `_id`.
+pub(super) fn numbered(count: u32, floor: i64) -> Change {
+    let documents =
+        move |first: i64| (first..first + i64::from(count)).map(|number| rawdoc! { "_id": number }).collect();
+    Change::Append(Numbered { collection: PLAIN, floor, count, bytes: 20, documents: Arc::new(documents) })
+}
+
+pub(super) async fn given_numbers(store: &dyn Store) -> Vec<i64> {
+    let found = store.find(PLAIN, &query(doc! {}).sorted(sort(doc! { "_id": 1 }))).await.expect("the store answers");
+    found.iter().map(|document| document.get_i64("_id").expect("a number")).collect()
+}
+
+pub(crate) async fn numbered_documents_have_consecutive_numbers_after_the_floor(store: Arc<dyn Store>) {
+    let unit = Unit::of(numbered(2, 0)).and(numbered(1, 0));
+    assert_eq!(store.commit(unit).await.expect("no condition"), [2, 1]);
+    assert_eq!(given_numbers(&*store).await, [1, 2, 3]);
+    store.commit(Unit::of(numbered(2, 40))).await.expect("no condition");
+    store.commit(Unit::of(numbered(1, 7))).await.expect("no condition");
+    assert_eq!(given_numbers(&*store).await, [1, 2, 3, 41, 42, 43]);
+}
+
+pub(crate) async fn a_refused_unit_stores_no_numbered_document(store: Arc<dyn Store>) {
+    store.commit(Unit::of(numbered(1, 0))).await.expect("no condition");
+    let refused = store.commit(Unit::of(numbered(2, 0)).given(kind_exists(7))).await;
+    assert_eq!(condition_that_failed(refused), 0);
+    let taken = thing(1, doc! {});
+    let refused =
+        store.commit(Unit::of(numbered(2, 0)).and(insertion(THINGS, &taken)).and(insertion(THINGS, &taken))).await;
+    assert!(matches!(refused, Err(StoreError::Duplicate { .. })), "{refused:?}");
+    store.commit(Unit::of(numbered(1, 0))).await.expect("no condition");
+    let given = given_numbers(&*store).await;
+    assert!(matches!(given[..], [1, last] if last > 1), "{given:?}");
 }

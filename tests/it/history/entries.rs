@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bson::DateTime;
 use inventory_service::clock::{Clock, SystemClock};
-use inventory_service::history::entry::{Action, After, Author, Changes, Draft, Head};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft, Place, with_sequences};
 use inventory_service::store::collections::LOGS;
 use inventory_service::store::{Change, Unit};
 use serde_json::{Value, json};
@@ -136,14 +136,14 @@ async fn a_new_object_asks_the_history_nothing() {
 async fn an_id_with_entries_from_before_the_start_goes_on_behind_them() {
     let app = TestApp::embedded().await;
     let (author, now) = (Author::default(), DateTime::from_chrono(SystemClock.now()));
-    let entry = |action, changes, head: Option<&Head>, sequence| {
+    let pending = |action, changes, last: Option<&Place>| {
         let (resource, public_id, type_id, after) = ("objects", 9, Some(1), After::default());
         let draft = Draft { resource, public_id, type_id, action, author: &author, changes, after };
-        draft.entry(head, sequence, now)
+        draft.pending(last, now)
     };
-    let (created, head) = entry(Action::Create, Changes::Created, None, 1);
-    let (deleted, _) = entry(Action::Delete, Changes::Unknown, Some(&head), 2);
-    for document in [created, deleted] {
+    let created = pending(Action::Create, Changes::Created, None);
+    let deleted = pending(Action::Delete, Changes::Unknown, Some(&created.place(0)));
+    for document in with_sequences(&[created, deleted], 1) {
         app.store.commit(Unit::of(Change::Insert { collection: LOGS, document })).await.expect("stored");
     }
     let kind = app.create_type("server", &[("hostname", "text")]).await;

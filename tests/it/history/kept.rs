@@ -5,7 +5,7 @@ use std::time::Duration;
 use bson::raw::cstr;
 use bson::{DateTime, Document};
 use inventory_service::domain::document::raw;
-use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft, with_sequences};
 use inventory_service::query::Filter;
 use inventory_service::service::history::prune::prune;
 use inventory_service::service::history::verify::verify;
@@ -173,7 +173,7 @@ on_each_store! {
         let old = (0..1_200).map(|number| {
             let (resource, after, changes) = ("objects", After::default(), Changes::Created);
             let draft = Draft { resource, public_id: 5_000 + number, type_id: Some(1), action: Action::Create, author: &author, changes, after };
-            Change::Insert { collection: LOGS, document: draft.entry(None, first + number, then).0 }
+            Change::Insert { collection: LOGS, document: with_sequences(&[draft.pending(None, then)], first + number).remove(0) }
         });
         app.store.commit(Unit { conditions: Vec::new(), changes: old.collect() }).await.expect("stored");
         app.store.reserve_ids("service.history", 1_200).await.expect("sequences");

@@ -11,12 +11,6 @@ use inventory_service::store::{Store, StoreError, Unit};
 use super::{connect, database, insert, object, object_type};
 use crate::support::mongod::{Deployment, Mongod, program};
 
-on_both!(
-    a_unique_index_that_is_being_built_is_missing,
-    a_start_waits_for_the_build_of_another_instance,
-    a_plain_index_that_is_being_built_is_built_once,
-);
-
 /// Longer than the time between two looks of an instance.
 const LOOKS: Duration = Duration::from_secs(5);
 
@@ -44,9 +38,10 @@ async fn is_refused(store: &MongoStore, id: i64) {
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
 }
 
-async fn a_unique_index_that_is_being_built_is_missing(deployment: Deployment) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unique_index_that_is_being_built_is_missing() {
     let Some(program) = program() else { return };
-    let server = Mongod::start_with_failpoints(program, deployment).await;
+    let server = Mongod::start_with_failpoints(program, Deployment::ReplicaSet).await;
     let uri = server.fresh_uri();
     let instances = [connect(&uri).await, connect(&uri).await];
     for store in &instances {
@@ -104,9 +99,10 @@ async fn a_unique_index_that_is_being_built_is_missing(deployment: Deployment) {
     }
 }
 
-async fn a_start_waits_for_the_build_of_another_instance(deployment: Deployment) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_waits_for_the_build_of_another_instance() {
     let Some(program) = program() else { return };
-    let server = Mongod::start_with_failpoints(program, deployment).await;
+    let server = Mongod::start_with_failpoints(program, Deployment::ReplicaSet).await;
     let uri = server.fresh_uri();
     connect(&uri).await.prepare(ALL).await.expect("the collections can be made");
     let types = database(&server, &uri).await.collection::<Document>(TYPES);
@@ -149,9 +145,10 @@ async fn a_start_waits_for_the_build_of_another_instance(deployment: Deployment)
     }
 }
 
-async fn a_plain_index_that_is_being_built_is_built_once(deployment: Deployment) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_index_that_is_being_built_is_built_once() {
     let Some(program) = program() else { return };
-    let server = Mongod::start_with_failpoints(program, deployment).await;
+    let server = Mongod::start_with_failpoints(program, Deployment::ReplicaSet).await;
     let uri = server.fresh_uri();
     let stores = [connect(&uri).await, connect(&uri).await];
     stores[0].prepare(ALL).await.expect("the collections can be made");

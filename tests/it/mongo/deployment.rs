@@ -15,15 +15,9 @@ use inventory_service::store::{Change, FindQuery, Store, StoreError, Unit};
 use super::{connect, count, database, insert, no_objects_of, object, object_type, store_on, type_exists};
 use crate::support::mongod::{Deployment, Mongod, program, shared};
 
-on_both!(
-    indexes_of_an_operator_are_kept_and_used,
-    revisions_move_on_a_foreign_edit_within_a_second,
-    unique_indexes_that_another_tool_drops_are_made_again,
-    documents_that_keep_an_index_from_being_made_again_are_told,
-);
-
-async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
-    let Some(server) = shared(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_of_an_operator_are_kept_and_used() {
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
     let uri = server.fresh_uri();
     let types = database(server, &uri).await.collection::<Document>(TYPES);
     let with_name = |name: &str| mongodb::options::IndexOptions::builder().name(name.to_owned()).build();
@@ -65,15 +59,14 @@ async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
     );
 }
 
-async fn revisions_move_on_a_foreign_edit_within_a_second(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn revisions_move_on_a_foreign_edit_within_a_second() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(TYPES);
     let before = store.revision(TYPES);
     store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("new");
     assert_ne!(store.revision(TYPES), before, "a change of one's own shows at once");
-    if deployment == Deployment::ReplicaSet {
-        wait_until_calm(&store).await;
-    }
+    wait_until_calm(&store).await;
     for round in 0..5 {
         let before = store.revision(TYPES);
         foreign.update_one(doc! { "public_id": 1 }, doc! { "$set": { "round": round } }).await.expect("edited");
@@ -158,7 +151,7 @@ async fn syncs(server: &Mongod) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_of_many_steps_does_not_wait_for_the_disk_at_each_of_them() {
     let Some(program) = program() else { return };
-    let server = Mongod::start(program, Deployment::Standalone).await;
+    let server = Mongod::start(program, Deployment::ReplicaSet).await;
     let store = connect(&server.fresh_uri()).await;
     let objects: Vec<RawDocumentBuf> = (1..=1000).map(|id| object(id, 1)).collect();
     let there = objects.iter().map(|object| insert(OBJECTS, object.clone())).collect();
@@ -170,6 +163,15 @@ async fn a_unit_of_many_steps_does_not_wait_for_the_disk_at_each_of_them() {
     let needed = syncs(&server).await - before;
     assert!(needed < 1000, "{needed} times");
     assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_a_replica_set_is_refused_with_the_command_for_it() {
+    let Some(server) = shared(Deployment::Standalone).await else { return };
+    let refused = MongoStore::connect(&server.fresh_uri(), MongoOptions::default()).await.map(drop);
+    let refused = refused.expect_err("it has no transactions");
+    assert!(matches!(refused, StoreError::Unsupported { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("run rs.initiate() once"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -230,8 +232,9 @@ async fn wait_until_it_lacks(store: &MongoStore, something: bool) -> Vec<String>
     }
 }
 
-async fn unique_indexes_that_another_tool_drops_are_made_again(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unique_indexes_that_another_tool_drops_are_made_again() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let types = database(server, &uri).await.collection::<Document>(TYPES);
     let is_whole = async || {
         let names = types.list_index_names().await.unwrap_or_default();
@@ -256,8 +259,9 @@ async fn unique_indexes_that_another_tool_drops_are_made_again(deployment: Deplo
     }
 }
 
-async fn documents_that_keep_an_index_from_being_made_again_are_told(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_that_keep_an_index_from_being_made_again_are_told() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let types = database(server, &uri).await.collection::<Document>(TYPES);
     // As one tool would that replaces the collection by one with two types of a name.
     let other = database(server, &uri).await.collection::<Document>("other");

@@ -50,7 +50,7 @@ async fn numbers(dump: &mut dyn Dump, collection: &str, last: &AtomicI64) -> Res
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_collections_are_read_as_of_one_moment_while_others_write() {
-    let Some((store, ..)) = store_on(Deployment::ReplicaSet).await else { return };
+    let Some((store, ..)) = store_on().await else { return };
     // More than the server packs into one answer.
     for some in 0..5 {
         let numbers = || (1..=500).map(|number| some * 500 + number);
@@ -75,19 +75,17 @@ async fn all_collections_are_read_as_of_one_moment_while_others_write() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_not_migrated_into_itself_under_another_name() {
-    for deployment in [Deployment::ReplicaSet, Deployment::Standalone] {
-        let Some(server) = shared(deployment).await else { return };
-        let uri = server.fresh_uri();
-        let (store, again) = (connect(&uri).await, connect(&uri.replace("127.0.0.1", "localhost")).await);
-        store.prepare(inventory_service::store::collections::ALL).await.expect("a new store");
-        store.commit(Unit::of(insert(OBJECTS, object(7, 1)))).await.expect("nothing speaks against it");
-        let refused = migrate(&*store, &*again, "there", true, &Silent).await.expect_err("it is one store");
-        assert_eq!(
-            refused.to_string(),
-            "--from and --to name the same store, in two ways; nothing was changed; name another one"
-        );
-        assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("an id"), 8);
-    }
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
+    let uri = server.fresh_uri();
+    let (store, again) = (connect(&uri).await, connect(&uri.replace("127.0.0.1", "localhost")).await);
+    store.prepare(inventory_service::store::collections::ALL).await.expect("a new store");
+    store.commit(Unit::of(insert(OBJECTS, object(7, 1)))).await.expect("nothing speaks against it");
+    let refused = migrate(&*store, &*again, "there", true, &Silent).await.expect_err("it is one store");
+    assert_eq!(
+        refused.to_string(),
+        "--from and --to name the same store, in two ways; nothing was changed; name another one"
+    );
+    assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("an id"), 8);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,12 +108,6 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
         }
     };
     assert!(error.contains("setParameter: 1, minSnapshotHistoryWindowInSeconds"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standalone_server_says_that_it_has_no_moments() {
-    let Some((store, ..)) = store_on(Deployment::Standalone).await else { return };
-    assert!(!store.dump().await.expect("a dump").is_of_one_moment());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

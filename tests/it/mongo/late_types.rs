@@ -10,21 +10,14 @@ use crate::api::people::Person;
 use crate::support::app::{TestApp, send};
 use crate::support::mongod::{Deployment, shared};
 
-on_both!(
-    a_new_type_hides_its_objects_on_the_other_instance,
-    objects_of_a_new_type_are_taken_by_the_other_instance,
-    a_new_field_is_known_to_the_other_instance,
-    an_object_without_a_type_is_seen_as_before,
-);
-
 /// Often enough that the other instance does not read the types by itself in between.
 const ROUNDS: i64 = 6;
 
 const READER: &[&str] =
     &["base.framework.object.*", "base.framework.type.view", "base.framework.log.view", "base.export.object.*"];
 
-async fn instances(deployment: Deployment) -> Option<(TestApp, TestApp)> {
-    let uri = shared(deployment).await?.fresh_uri();
+async fn instances() -> Option<(TestApp, TestApp)> {
+    let uri = shared(Deployment::ReplicaSet).await?.fresh_uri();
     Some((TestApp::on(&uri, &[]).await, TestApp::on(&uri, &[]).await))
 }
 
@@ -41,8 +34,9 @@ fn secret(name: &str) -> Value {
         "acl": {"activated": true, "groups": {"includes": {"1": all}}}})
 }
 
-async fn a_new_type_hides_its_objects_on_the_other_instance(deployment: Deployment) {
-    let Some((one, other)) = instances(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_type_hides_its_objects_on_the_other_instance() {
+    let Some((one, other)) = instances().await else { return };
     let open = one.create_type("open", &[("word", "text"), ("other", "ref")]).await;
     // Ids of types are no ids of objects here.
     let body = json!({"public_id": 7_000, "type_id": open, "author_id": 1, "fields": {"word": "seen"}});
@@ -102,8 +96,9 @@ async fn a_new_type_hides_its_objects_on_the_other_instance(deployment: Deployme
     assert_eq!(ada.get(&other, &format!("/objects/{seen}")).await.status, 200);
 }
 
-async fn objects_of_a_new_type_are_taken_by_the_other_instance(deployment: Deployment) {
-    let Some((one, other)) = instances(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_a_new_type_are_taken_by_the_other_instance() {
+    let Some((one, other)) = instances().await else { return };
     for round in 0..ROUNDS {
         remembered(&other).await;
         let kind = one.create_type(&format!("rack-{round}"), &[("units", "number")]).await;
@@ -138,8 +133,9 @@ async fn objects_of_a_new_type_are_taken_by_the_other_instance(deployment: Deplo
         .error(400, "validation_failed");
 }
 
-async fn a_new_field_is_known_to_the_other_instance(deployment: Deployment) {
-    let Some((one, other)) = instances(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_field_is_known_to_the_other_instance() {
+    let Some((one, other)) = instances().await else { return };
     let kind = one.create_type("rack", &[("units", "number")]).await;
     let object = one.create_object(kind, &json!({"units": 1})).await;
     let mut fields = vec![json!({"type": "number", "name": "units", "label": "Units"})];
@@ -181,8 +177,9 @@ async fn a_new_field_is_known_to_the_other_instance(deployment: Deployment) {
         .error(400, "validation_failed");
 }
 
-async fn an_object_without_a_type_is_seen_as_before(deployment: Deployment) {
-    let Some((one, other)) = instances(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_without_a_type_is_seen_as_before() {
+    let Some((one, other)) = instances().await else { return };
     let kind = one.create_type("rack", &[("units", "number")]).await;
     let object = one.create_object(kind, &json!({"units": 1})).await;
     let filter = inventory_service::query::Filter::equals("public_id", kind);

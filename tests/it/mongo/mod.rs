@@ -1,22 +1,4 @@
-//! What only a real MongoDB can show, and the contract of the port on it: on a replica set and on a standalone server.
-
-/// Makes two tests of each case, one for each kind of deployment.
-macro_rules! on_both {
-    ($($case:ident),+ $(,)?) => {
-        mod replica_set {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case(crate::support::mongod::Deployment::ReplicaSet).await;
-            })+
-        }
-        mod standalone {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case(crate::support::mongod::Deployment::Standalone).await;
-            })+
-        }
-    };
-}
+//! What only a real MongoDB can show, and the contract of the port on it.
 
 mod away;
 mod building;
@@ -45,8 +27,8 @@ use crate::support::mongod::{Deployment, Mongod, shared};
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// A prepared store on a database of its own, and the server behind it.
-async fn store_on(deployment: Deployment) -> Option<(Arc<MongoStore>, &'static Mongod, String)> {
-    let server = shared(deployment).await?;
+async fn store_on() -> Option<(Arc<MongoStore>, &'static Mongod, String)> {
+    let server = shared(Deployment::ReplicaSet).await?;
     let uri = server.fresh_uri();
     let store = connect(&uri).await;
     store.prepare(ALL).await.expect("the collections can be made");
@@ -90,36 +72,17 @@ async fn count(store: &MongoStore, collection: &str, filter: Filter) -> u64 {
     store.count(collection, &filter, BUDGET).await.expect("the server counts")
 }
 
-/// What the port says and MongoDB does not do: those behind the first only where it is a standalone server.
-const DIFFERENCES: &[(&str, &str)] = &[
-    (
-        "an_index_does_not_change_the_insertion_order",
-        "without a sort MongoDB gives documents in the order of the index it chose; asking for another would cost a whole scan",
-    ),
-    ("pieces_come_from_one_point_in_time", "a standalone server has no snapshots to read from"),
-    ("a_frozen_store_answers_from_one_point_in_time", "a standalone server has no snapshots to read from"),
-];
-
-async fn contract_on(deployment: Deployment) -> Option<Fixture> {
-    let store = connect(&shared(deployment).await?.fresh_uri()).await;
-    let differences = if deployment == Deployment::ReplicaSet { &DIFFERENCES[..1] } else { DIFFERENCES };
-    Some(Fixture { store, keep: Box::new(()), differences })
-}
+/// What the port says and MongoDB does not do.
+const DIFFERENCES: &[(&str, &str)] = &[(
+    "an_index_does_not_change_the_insertion_order",
+    "without a sort MongoDB gives documents in the order of the index it chose; asking for another would cost a whole scan",
+)];
 
 async fn replica_set() -> Option<Fixture> {
-    contract_on(Deployment::ReplicaSet).await
-}
-
-async fn standalone() -> Option<Fixture> {
-    contract_on(Deployment::Standalone).await
+    let store = connect(&shared(Deployment::ReplicaSet).await?.fresh_uri()).await;
+    Some(Fixture { store, keep: Box::new(()), differences: DIFFERENCES })
 }
 
 mod contract {
-    mod on_a_replica_set {
-        store_contract!(crate::mongo::replica_set);
-    }
-
-    mod on_a_standalone_server {
-        store_contract!(crate::mongo::standalone);
-    }
+    store_contract!(crate::mongo::replica_set);
 }

@@ -15,24 +15,13 @@ use inventory_service::store::mongo::MongoStore;
 use inventory_service::store::{Change, Condition, FindQuery, SCOPES, Store, StoreError, Unit, scope_version};
 
 use super::{BUDGET, connect, count, database, insert, no_objects_of, object, object_type, store_on, type_exists};
-use crate::support::mongod::Deployment;
 
 const TASKS: usize = 32;
 
-on_both!(
-    no_object_is_acknowledged_whose_type_was_removed,
-    groups_moved_into_each_other_at_once_leave_everybody_in_a_group,
-    a_cascade_leaves_no_object_behind,
-    only_one_of_many_units_of_the_same_scope_takes_effect,
-    only_one_of_many_replaces_of_the_same_document_takes_effect,
-    ids_taken_by_many_at_once_are_distinct_and_without_gaps,
-    a_mark_that_was_left_behind_is_cleared,
-    many_removals_at_once_wait_for_the_mark_of_another,
-);
-
 /// Many insert objects of a type while another removes it, from two instances.
-async fn no_object_is_acknowledged_whose_type_was_removed(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_object_is_acknowledged_whose_type_was_removed() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let instances = [Arc::clone(&store), connect(&uri).await];
     let ids = Arc::new(AtomicI64::new(1));
     let (mut kept, mut removed) = (0, 0);
@@ -90,8 +79,9 @@ async fn insert_while(store: Arc<MongoStore>, ids: Arc<AtomicI64>, type_id: i64,
 }
 
 /// Two groups are removed at once, each with its users moving to the other one.
-async fn groups_moved_into_each_other_at_once_leave_everybody_in_a_group(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_moved_into_each_other_at_once_leave_everybody_in_a_group() {
+    let Some((store, ..)) = store_on().await else { return };
     for round in 0..6_i64 {
         let (one, two) = (10 * round + 1, 10 * round + 2);
         let groups = [one, two].map(|id| rawdoc! { "_id": id, "public_id": id, "name": format!("group {id}") });
@@ -126,8 +116,9 @@ async fn groups_moved_into_each_other_at_once_leave_everybody_in_a_group(deploym
 }
 
 /// A type and its objects go in one unit, without a condition on objects, while objects are inserted.
-async fn a_cascade_leaves_no_object_behind(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cascade_leaves_no_object_behind() {
+    let Some((store, ..)) = store_on().await else { return };
     let ids = Arc::new(AtomicI64::new(1));
     for round in 1..=8_i64 {
         let document = object_type(round);
@@ -159,8 +150,9 @@ async fn a_cascade_leaves_no_object_behind(deployment: Deployment) {
     }
 }
 
-async fn only_one_of_many_units_of_the_same_scope_takes_effect(deployment: Deployment) {
-    let Some((store, _, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_one_of_many_units_of_the_same_scope_takes_effect() {
+    let Some((store, _, uri)) = store_on().await else { return };
     let other = connect(&uri).await;
     for round in 0..4_i64 {
         let at = scope_version(&*store, CATEGORIES, BUDGET).await.expect("the server answers");
@@ -189,8 +181,9 @@ async fn only_one_of_many_units_of_the_same_scope_takes_effect(deployment: Deplo
     assert_eq!(count(&store, SCOPES, Filter::all()).await, 1);
 }
 
-async fn only_one_of_many_replaces_of_the_same_document_takes_effect(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_one_of_many_replaces_of_the_same_document_takes_effect() {
+    let Some((store, ..)) = store_on().await else { return };
     let before =
         rawdoc! { "_id": ObjectId::new(), "public_id": 1_i64, "odd": { "$add": [1, 2], "a.b": f64::NAN, "": "$_id" } };
     store.commit(Unit::of(insert(OBJECTS, before.clone()))).await.expect("new");
@@ -220,8 +213,9 @@ async fn only_one_of_many_replaces_of_the_same_document_takes_effect(deployment:
     assert!(matches!(gone, Err(StoreError::Stale)));
 }
 
-async fn ids_taken_by_many_at_once_are_distinct_and_without_gaps(deployment: Deployment) {
-    let Some((store, _, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_taken_by_many_at_once_are_distinct_and_without_gaps() {
+    let Some((store, _, uri)) = store_on().await else { return };
     let other = connect(&uri).await;
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
@@ -245,48 +239,19 @@ async fn ids_taken_by_many_at_once_are_distinct_and_without_gaps(deployment: Dep
     assert_eq!(taken, expected);
 }
 
-async fn a_mark_that_was_left_behind_is_cleared(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
-    let document = object_type(1);
-    store.commit(Unit::of(insert(TYPES, document.clone()))).await.expect("new");
-    let marks = database(server, &uri).await.collection::<Document>("service.removals");
-    let id = doc! { "collection": TYPES, "document": document.get_object_id("_id").expect("an id") };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_a_process_left_behind_is_ended() {
+    let Some((store, server, uri)) = store_on().await else { return };
+    store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("new");
+    let database = database(server, &uri).await;
+    let mut session = database.client().start_session().await.expect("a session");
+    session.start_transaction().await.expect("a transaction");
+    let locked = doc! { "$inc": { "units": 1_i64 } };
+    let counters = database.collection::<Document>("service.counters");
+    counters.update_one(doc! { "_id": "service.history" }, locked).session(&mut session).await.expect("locked");
     let long_ago = bson::DateTime::from_chrono(SystemClock.now() - chrono::TimeDelta::minutes(1));
-    let mark = doc! { "_id": id, "token": ObjectId::new(), "at": long_ago };
-    marks.insert_one(&mark).await.expect("left by a process that died");
+    let writer = doc! { "_id": session.id().get("id"), "seen": long_ago };
+    database.collection::<Document>("service.writers").insert_one(writer).await.expect("it was seen once");
     store.commit(Unit::of(insert(OBJECTS, object(1, 1))).given(type_exists(1))).await.expect("the type exists");
-    assert_eq!(marks.count_documents(doc! {}).await.expect("the server counts"), 0);
-    marks.insert_one(&mark).await.expect("left by a process that died");
-    let removal = Unit::of(Change::Delete { collection: TYPES, before: document }).given(no_objects_of(1));
-    assert!(matches!(store.commit(removal.clone()).await, Err(StoreError::Condition { index: 0 })));
-    store.commit(Unit::of(Change::DeleteMany { collection: OBJECTS, filter: Filter::all() })).await.expect("emptied");
-    assert_eq!(store.commit(removal).await.expect("nothing relies on it"), [1]);
-    assert_eq!(marks.count_documents(doc! {}).await.expect("the server counts"), 0);
-}
-
-/// Fifty objects, of which a unit removes all at once.
-async fn many_removals_at_once_wait_for_the_mark_of_another(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
-    let objects: Vec<RawDocumentBuf> = (1..=50).map(|id| object(id, 1)).collect();
-    let there = objects.iter().map(|object| insert(OBJECTS, object.clone())).collect();
-    store.commit(Unit { conditions: Vec::new(), changes: there }).await.expect("new objects");
-    let marks = database(server, &uri).await.collection::<Document>("service.removals");
-    let id = doc! { "collection": OBJECTS, "document": objects[20].get_object_id("_id").expect("an id") };
-    let stamp = vec![doc! { "$set": { "token": ObjectId::new(), "at": "$$NOW" } }];
-    marks.update_one(doc! { "_id": &id }, stamp).upsert(true).await.expect("another one removes it, too");
-    let removals =
-        objects.iter().map(|before| Change::Delete { collection: OBJECTS, before: before.clone() }).collect();
-    let removal = tokio::spawn({
-        let store = Arc::clone(&store);
-        async move { store.commit(Unit { conditions: vec![no_objects_of(2)], changes: removals }).await }
-    });
-    while marks.count_documents(doc! {}).await.expect("the server counts") < 2 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 50);
-    assert!(!removal.is_finished());
-    marks.delete_one(doc! { "_id": id }).await.expect("the other one gives up");
-    assert_eq!(removal.await.expect("no panic").expect("nothing speaks against it"), [1; 50]);
-    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
-    assert_eq!(marks.count_documents(doc! {}).await.expect("the server counts"), 0);
+    assert!(session.commit_transaction().await.is_err(), "it was ended");
 }

@@ -12,20 +12,10 @@ use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{Documents, FindQuery, Store, StoreError, Unit};
 
 use super::{BUDGET, all, count, database, insert, object, store_on};
-use crate::support::mongod::Deployment;
 
-on_both!(
-    documents_come_back_byte_for_byte,
-    entries_of_arrays_order_documents,
-    totals_are_right_on_every_page,
-    totals_stay_right_when_other_tools_write,
-    errors_of_a_query_carry_the_code_of_the_server,
-    a_query_over_its_time_is_a_timeout,
-    who_takes_pieces_slowly_gets_all_of_them,
-);
-
-async fn documents_come_back_byte_for_byte(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_come_back_byte_for_byte() {
+    let Some((store, ..)) = store_on().await else { return };
     let document = rawdoc! {
         "z": 1_i32, "_id": ObjectId::new(), "public_id": 1_i64, "a": [1.0, null, { "$x": "$y", "b.c": { "": [] } }],
         "regex": bson::Regex { pattern: bson::cstr!("a").into(), options: bson::cstr!("i").into() },
@@ -42,8 +32,9 @@ async fn documents_come_back_byte_for_byte(deployment: Deployment) {
     assert_eq!(found.get("regex"), expected.get("regex"));
 }
 
-async fn entries_of_arrays_order_documents(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_of_arrays_order_documents() {
+    let Some((store, ..)) = store_on().await else { return };
     let entry = |name: &str, value: i64| rawdoc! { "name": name, "value": value };
     let documents = [
         rawdoc! { "_id": 1, "public_id": 1_i64, "key0": "mine", "fields": [entry("a", 5), entry("b", 1)] },
@@ -79,8 +70,9 @@ async fn entries_of_arrays_order_documents(deployment: Deployment) {
     assert_eq!(found.first().expect("three").as_bytes(), rawdoc! { "public_id": 4_i64 }.as_bytes());
 }
 
-async fn totals_are_right_on_every_page(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_are_right_on_every_page() {
+    let Some((store, ..)) = store_on().await else { return };
     let mut unit = Unit::default();
     for id in 1..=25_i64 {
         unit = unit.and(insert(OBJECTS, object(id, id % 2)));
@@ -99,8 +91,9 @@ async fn totals_are_right_on_every_page(deployment: Deployment) {
     }
 }
 
-async fn totals_stay_right_when_other_tools_write(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_stay_right_when_other_tools_write() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     for expected in 1..=5_i64 {
         foreign.insert_one(doc! { "public_id": expected }).await.expect("stored by another tool");
@@ -110,8 +103,9 @@ async fn totals_stay_right_when_other_tools_write(deployment: Deployment) {
     assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
 }
 
-async fn errors_of_a_query_carry_the_code_of_the_server(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_a_query_carry_the_code_of_the_server() {
+    let Some((store, server, uri)) = store_on().await else { return };
     store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("new");
     // No text index: something only the server can know.
     let filter = doc! { "$text": { "$search": "x" } };
@@ -134,8 +128,9 @@ async fn errors_of_a_query_carry_the_code_of_the_server(deployment: Deployment) 
     }
 }
 
-async fn a_query_over_its_time_is_a_timeout(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_over_its_time_is_a_timeout() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     let many = (0..20_000).map(|id| doc! { "public_id": id, "text": "abc".repeat(60) });
     foreign.insert_many(many).await.expect("stored by another tool");
@@ -146,8 +141,9 @@ async fn a_query_over_its_time_is_a_timeout(deployment: Deployment) {
     assert!(matches!(outcome, Err(StoreError::Timeout)), "{:?}", outcome.map(|found| found.len()));
 }
 
-async fn who_takes_pieces_slowly_gets_all_of_them(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_takes_pieces_slowly_gets_all_of_them() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     foreign.insert_many((0..5000).map(|id| doc! { "public_id": id })).await.expect("stored by another tool");
     let budget = Duration::from_secs(1);
@@ -163,7 +159,7 @@ async fn who_takes_pieces_slowly_gets_all_of_them(deployment: Deployment) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_takes_pieces_slowly_keeps_no_connection() {
     // On a replica set the change stream has one of its own.
-    let Some((_, server, uri)) = store_on(Deployment::Standalone).await else { return };
+    let Some((_, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     foreign.insert_many((0..5000).map(|id| doc! { "public_id": id })).await.expect("stored by another tool");
     let options = MongoOptions { max_pool_size: 1, ..MongoOptions::default() };

@@ -19,7 +19,7 @@ fn said(directory: &Path, uri: &str, arguments: &[&str]) -> String {
 
 /// A server with access control, and a client of its administrator.
 async fn with_access_control() -> Option<(Mongod, mongodb::Client)> {
-    let server = Mongod::start_with(program()?, Deployment::Standalone, &["--auth"]).await;
+    let server = Mongod::start_with(program()?, Deployment::ReplicaSet, &["--auth"]).await;
     // The first user may be made from this machine without one.
     let root = doc! { "createUser": "root", "pwd": "root", "roles": ["root"] };
     server.client().await.database("admin").run_command(root).await.expect("the first user");

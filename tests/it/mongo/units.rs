@@ -9,21 +9,10 @@ use inventory_service::store::mongo::MongoStore;
 use inventory_service::store::{Change, Condition, Store, StoreError, Unit};
 
 use super::{all, count, database, insert, object, object_type, store_on, type_exists};
-use crate::support::mongod::Deployment;
 
-on_both!(
-    objects_given_their_type_refuse_a_missing_one_and_leave_nothing,
-    what_a_unit_stored_is_taken_back_wherever_its_id_stands,
-    a_removal_too_large_for_a_transaction_goes_through,
-    a_unit_that_fails_in_the_middle_leaves_nothing,
-    thousands_of_changes_are_taken_back_together,
-    the_counter_follows_ids_of_the_client_and_of_other_tools,
-    duplicates_name_the_declared_index,
-    the_documents_that_a_unit_relies_on_are_asked_for_together,
-);
-
-async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing() {
+    let Some((store, ..)) = store_on().await else { return };
     store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("the type is new");
     let unit = Unit::of(insert(OBJECTS, object(1, 1)))
         .and(insert(OBJECTS, object(2, 2)))
@@ -38,8 +27,9 @@ async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing(deploym
     assert!(matches!(store.commit(unit).await, Err(StoreError::Condition { index: 0 })));
 }
 
-async fn what_a_unit_stored_is_taken_back_wherever_its_id_stands(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_unit_stored_is_taken_back_wherever_its_id_stands() {
+    let Some((store, ..)) = store_on().await else { return };
     let document = |id: i64| rawdoc! { "type_id": 1_i64, "odd": { "$x": f64::NAN }, "_id": id, "public_id": id };
     for unit in [
         Unit::of(insert(OBJECTS, document(1))),
@@ -51,8 +41,9 @@ async fn what_a_unit_stored_is_taken_back_wherever_its_id_stands(deployment: Dep
     }
 }
 
-async fn a_removal_too_large_for_a_transaction_goes_through(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_too_large_for_a_transaction_goes_through() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     let many = (1..=22_000_i64).map(|id| doc! { "public_id": id, "type_id": 1 + id % 2 });
     foreign.insert_many(many).await.expect("stored by another tool");
@@ -73,8 +64,9 @@ async fn a_removal_too_large_for_a_transaction_goes_through(deployment: Deployme
     assert_eq!(count(&store, OBJECTS, Filter::equals("type_id", 1_i64)).await, 0);
 }
 
-async fn a_unit_that_fails_in_the_middle_leaves_nothing(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_that_fails_in_the_middle_leaves_nothing() {
+    let Some((store, ..)) = store_on().await else { return };
     let (one, two) = (object_type(1), object_type(2));
     let category =
         rawdoc! { "_id": ObjectId::new(), "public_id": 1_i64, "name": "c", "types": [1_i64, 2_i64], "parent": 5_i64 };
@@ -99,8 +91,9 @@ async fn a_unit_that_fails_in_the_middle_leaves_nothing(deployment: Deployment) 
     assert_eq!(snapshot(&store).await, before);
 }
 
-async fn thousands_of_changes_are_taken_back_together(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_changes_are_taken_back_together() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     let padding = "a".repeat(5000);
     let many = (1..=2500_i64).map(|id| doc! { "public_id": id, "type_id": 1, "odd": { "$x": &padding }, "at": id });
@@ -118,8 +111,9 @@ async fn thousands_of_changes_are_taken_back_together(deployment: Deployment) {
     assert!(snapshot(&store).await == before, "not everything is what it was");
 }
 
-async fn the_counter_follows_ids_of_the_client_and_of_other_tools(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_counter_follows_ids_of_the_client_and_of_other_tools() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     foreign.insert_one(doc! { "public_id": 40 }).await.expect("stored by another tool");
     assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("the server answers"), 41);
@@ -133,8 +127,9 @@ async fn the_counter_follows_ids_of_the_client_and_of_other_tools(deployment: De
     assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("the server answers"), 111);
 }
 
-async fn duplicates_name_the_declared_index(deployment: Deployment) {
-    let Some((store, ..)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn duplicates_name_the_declared_index() {
+    let Some((store, ..)) = store_on().await else { return };
     let first = object_type(1);
     let id = first.get_object_id("_id").expect("an id");
     store.commit(Unit::of(insert(TYPES, first))).await.expect("new");
@@ -154,8 +149,9 @@ async fn duplicates_name_the_declared_index(deployment: Deployment) {
     assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
 }
 
-async fn the_documents_that_a_unit_relies_on_are_asked_for_together(deployment: Deployment) {
-    let Some((store, server, uri)) = store_on(deployment).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documents_that_a_unit_relies_on_are_asked_for_together() {
+    let Some((store, server, uri)) = store_on().await else { return };
     let there = (1..=50).map(|id| insert(OBJECTS, object(id, 1))).collect();
     store.commit(Unit { conditions: Vec::new(), changes: there }).await.expect("new objects");
     let database = database(server, &uri).await;

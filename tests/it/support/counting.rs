@@ -105,6 +105,7 @@ fn growth(unit: &Unit) -> i64 {
         Change::Insert { document, .. } => size(document),
         Change::Replace { before, after, .. } => size(after) - size(before),
         Change::Delete { before, .. } => -size(before),
+        Change::Append(numbered) => i64::try_from(numbered.bytes).expect("they are small"),
         Change::DeleteMany { .. } | Change::UpdateMany { .. } => 0,
     };
     unit.changes.iter().map(growth).sum()

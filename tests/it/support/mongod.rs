@@ -47,7 +47,7 @@ pub(crate) enum Deployment {
     ReplicaSet,
     /// Neither of them.
     Standalone,
-    /// Neither of them, with as much memory as it takes by itself: to be measured.
+    /// A replica set of this one server with as much memory as it takes by itself: to be measured.
     Unbounded,
 }
 
@@ -82,6 +82,13 @@ impl Mongod {
         let port = free_port();
         let mut guard = command(program, deployment, &directory, port);
         guard.args(arguments);
+        if arguments.contains(&"--auth") {
+            // Members of a replica set know each other by it.
+            let key = directory.join("key");
+            fs::write(&key, "a key for tests").expect("the directory can be written to");
+            fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("the file is ours");
+            guard.arg("--keyFile").arg(key);
+        }
         let server = Self { port, guard: begin(guard, &directory).expect("mongod starts"), deployment };
         server.wait_until_ready().await;
         server
@@ -196,7 +203,7 @@ impl Mongod {
         let client = self.client().await;
         let until = Instant::now() + START_BOUND;
         let admin = client.database("admin");
-        let mut is_initiated = self.deployment != Deployment::ReplicaSet;
+        let mut is_initiated = self.deployment == Deployment::Standalone;
         loop {
             if !is_initiated {
                 let member = doc! { "_id": 0, "host": format!("127.0.0.1:{}", self.port) };
@@ -337,10 +344,8 @@ fn command(program: &Path, deployment: Deployment, directory: &Path, port: u16) 
         "--wiredTigerEngineConfigString",
         "file_manager=(close_idle_time=5,close_scan_interval=2,close_handle_minimum=250)",
     ]);
-    // What a killed process had under way is given up sooner than after the usual minute.
-    guard.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
     guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
-    if deployment == Deployment::ReplicaSet {
+    if deployment != Deployment::Standalone {
         guard.args(["--replSet", "rs0", "--oplogSize", "64"]);
         // Of several servers, those that copy turn to a new primary soon.
         guard.args(["--setParameter", "oplogNetworkTimeoutBufferSeconds=1"]);

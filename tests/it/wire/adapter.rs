@@ -10,7 +10,7 @@ use inventory_service::store::inspection::Finding;
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{
     AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Copying, Documents, Dump, Explanation,
-    FindQuery, Page, Store, StoreError, Unit,
+    FindQuery, Numbered, Page, Store, StoreError, Unit,
 };
 use serde_json::json;
 
@@ -51,6 +51,7 @@ fn renamed(change: Change) -> Change {
         Change::UpdateMany { collection, filter, update } => {
             Change::UpdateMany { collection: known(collection), filter, update }
         }
+        Change::Append(numbered) => Change::Append(Numbered { collection: known(numbered.collection), ..numbered }),
     }
 }
 

@@ -13,6 +13,7 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use redb::WriteTransaction;
 
 use crate::query::{Filter, Sort};
+use crate::store::collections::HISTORY;
 use crate::store::copying::COUNTERS;
 use crate::store::embedded::catalog::collections::{Catalog, Index};
 use crate::store::embedded::failure;
@@ -29,7 +30,7 @@ use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::write::record::{RecordEntry, Writing};
 use crate::store::embedded::write::room::{self, Room};
 use crate::store::embedded::write::validate;
-use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
+use crate::store::{Change, Condition, Documents, Numbered, SCOPES, StoreError, Unit, revision};
 
 /// The bound on the notes of a unit, in bytes; small in tests of this crate, so that small units exceed it.
 const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
@@ -468,7 +469,22 @@ impl<'t> Batch<'t> {
                 }
                 Ok(rows.len() as u64)
             }
+            Change::Append(numbered) => self.append_numbered(numbered),
         }
+    }
+
+    /// Stores documents with the next numbers. Numbers that a refused unit took stay missing.
+    fn append_numbered(&mut self, numbered: &Numbered) -> Result<u64, Halt> {
+        let order = self.open(HISTORY)?;
+        let last = self.catalog.at(order).last_id().max(numbered.floor);
+        self.catalog.at(order).note_id(last.saturating_add(i64::from(numbered.count)));
+        let documents = (numbered.documents)(last.saturating_add(1));
+        let number = self.open(numbered.collection)?;
+        for document in &documents {
+            validate::document(document)?;
+            self.insert(number, document)?;
+        }
+        Ok(documents.len() as u64)
     }
 
     fn insert(&mut self, collection: u32, document: &RawDocument) -> Result<(), Halt> {
@@ -731,7 +747,8 @@ fn added_by_removal(unit: &Unit) -> Option<usize> {
             Change::Delete { before, .. } => *removed.get_or_insert(0) += before.as_bytes().len(),
             Change::DeleteMany { .. } => drop(removed.get_or_insert(0)),
             Change::Insert { document, .. } => added += document.as_bytes().len(),
-            _ => return None,
+            Change::Append(numbered) => added += numbered.bytes,
+            Change::Replace { .. } | Change::UpdateMany { .. } => return None,
         }
     }
     removed.filter(|removed| added <= *removed).map(|_| added)
@@ -739,7 +756,8 @@ fn added_by_removal(unit: &Unit) -> Option<usize> {
 
 /// Whether part of the unit may have been applied when another part is refused.
 fn may_need_undo(unit: &Unit) -> bool {
-    let is_many = |change: &Change| matches!(change, Change::DeleteMany { .. } | Change::UpdateMany { .. });
+    let is_many =
+        |change: &Change| matches!(change, Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_));
     let moves_scope = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
     unit.changes.len() > 1 || unit.changes.iter().any(is_many) || unit.conditions.iter().any(moves_scope)
 }
