@@ -83,8 +83,8 @@ pub trait Store: Send + Sync + 'static {
     /// This store as it is now, for questions alone: all its answers come from one point in time, whatever is written
     /// meanwhile. It is held no longer than a request lasts.
     ///
-    /// A standalone MongoDB server has no such points, and a replica set has none of a collection or an index that was made
-    /// within the last seconds: then each answer is of its own time.
+    /// MongoDB has no such point of a collection or an index that was made within the last seconds: then each answer is of
+    /// its own time.
     ///
     /// # Errors
     /// As [`Store::find`].

@@ -21,7 +21,7 @@ use super::past::{Back, Moment, PastState, TOO_MUCH, Visitor};
 use super::resources::{RESOURCES, condition, unreadable};
 use crate::domain::document::{integer, text};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::collections::{HISTORY, LOGS, TYPES};
+use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
 /// How often the store is asked for changes of other instances.
@@ -78,8 +78,6 @@ pub struct Feed {
     seats: Arc<Mutex<Seats>>,
     /// What is known of former types, and the revision of the types then.
     former: Mutex<Option<(u64, Arc<FormerTypes>)>>,
-    /// What [`kept`](Self::kept) knows, and the revision of the history then.
-    kept: Mutex<Option<(u64, Kept)>>,
     /// A moment since which no type has changed, and the revision of the types then.
     types_since: Mutex<Option<(u64, Moment)>>,
     /// Whether the service is ending.
@@ -122,7 +120,6 @@ impl Feed {
             has_started: AtomicBool::new(false),
             seats: Arc::default(),
             former: Mutex::default(),
-            kept: Mutex::default(),
             types_since: Mutex::default(),
             ending: watch::Sender::new(false),
         })
@@ -172,18 +169,7 @@ impl Feed {
 
     /// Since when changes are kept.
     pub(super) async fn kept(&self) -> Result<Kept, StoreError> {
-        if self.store.is_remote() {
-            // Another instance may move it, and removes entries at once.
-            return kept(&*self.store, self.max_time).await;
-        }
-        let revision = self.store.revision(HISTORY);
-        let known = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, since)) = known.filter(|(known, _)| *known == revision) {
-            return Ok(since);
-        }
-        let since = kept(&*self.store, self.max_time).await?;
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, since));
-        Ok(since)
+        kept(&*self.store, self.max_time).await
     }
 
     /// Whether it is known that no type has changed since the moment, and nothing of types is newer than `revision`.

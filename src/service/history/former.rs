@@ -61,18 +61,15 @@ impl FormerTypes {
         while let Some(chunk) = entries.try_next().await? {
             chunk.iter().try_for_each(|entry| former.note(entry))?;
         }
-        // Other tools reach a MongoDB store alone.
-        if store.is_remote() {
-            let mut all = FindQuery::new(Filter::all(), max_time);
-            all.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &all.filter).map_err(unreadable)?);
-            let stored = store.find(TYPES, &all).await?;
-            let there: BTreeSet<i64> = stored.iter().filter_map(|stored| integer(stored, "public_id")).collect();
-            // Another tool deleted these, and nothing has noticed it yet.
-            let had_state = former.newest.iter().filter(|(_, (_, state))| state.is_some());
-            for id in had_state.map(|(id, _)| id).filter(|id| !there.contains(id)) {
-                let until = (i64::MAX, DateTime::MAX);
-                former.by_id.entry(*id).or_default().push(Former { until, acl: None, outside: true });
-            }
+        let mut all = FindQuery::new(Filter::all(), max_time);
+        all.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &all.filter).map_err(unreadable)?);
+        let stored = store.find(TYPES, &all).await?;
+        let there: BTreeSet<i64> = stored.iter().filter_map(|stored| integer(stored, "public_id")).collect();
+        // Another tool deleted these, and nothing has noticed it yet.
+        let had_state = former.newest.iter().filter(|(_, (_, state))| state.is_some());
+        for id in had_state.map(|(id, _)| id).filter(|id| !there.contains(id)) {
+            let until = (i64::MAX, DateTime::MAX);
+            former.by_id.entry(*id).or_default().push(Former { until, acl: None, outside: true });
         }
         Ok(former)
     }

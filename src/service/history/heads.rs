@@ -1,15 +1,13 @@
 //! The newest entries of resources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, bson, doc};
 use futures::TryStreamExt;
-use tokio::sync::OnceCell;
 
-use super::resources::{RESOURCES, condition};
+use super::resources::condition;
 use crate::domain::document::integer;
 use crate::history::entry::Head;
 use crate::query::{Filter, Limits, Pipeline, Sort};
@@ -47,39 +45,6 @@ pub(super) async fn of(
         }
     }
     Ok(heads)
-}
-
-/// The largest id that has an entry, by kind. Larger ids have no newest entry to be asked for: a new document mostly has such
-/// an id. Only for a store in which nobody else adds entries.
-#[derive(Debug, Default)]
-pub(super) struct Largest(OnceCell<Mutex<HashMap<&'static str, i64>>>);
-
-impl Largest {
-    /// Those of `keys` that may have entries. From now on all of them may: their entries come next.
-    pub(super) async fn pass(
-        &self,
-        store: &dyn Store,
-        keys: &BTreeSet<Key>,
-        max_time: Duration,
-    ) -> Result<BTreeSet<Key>, StoreError> {
-        let largest = self.0.get_or_try_init(|| largest(store, max_time)).await?;
-        let mut largest = largest.lock().unwrap_or_else(PoisonError::into_inner);
-        let (may_have_entries, new): (BTreeSet<Key>, BTreeSet<Key>) =
-            keys.iter().partition(|(kind, id)| largest.get(kind).is_some_and(|largest| id <= largest));
-        // They ascend, so the largest of a kind stays.
-        largest.extend(new);
-        Ok(may_have_entries)
-    }
-}
-
-async fn largest(store: &dyn Store, max_time: Duration) -> Result<Mutex<HashMap<&'static str, i64>>, StoreError> {
-    let mut largest = HashMap::with_capacity(RESOURCES.len());
-    for (_, kind) in RESOURCES {
-        let last = FindQuery::new(of_kind(kind), max_time).sorted(Sort::by("public_id", true)).limited(1);
-        let found = store.find(LOGS, &last).await?;
-        largest.extend(found.first().and_then(|entry| integer(entry, "public_id")).map(|id| (kind, id)));
-    }
-    Ok(Mutex::new(largest))
 }
 
 /// The newest entry of each of these resources, in the order of their index.

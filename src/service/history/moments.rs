@@ -102,7 +102,7 @@ async fn past_of<R: Resource>(
         if past.is_some() {
             return Ok(past);
         }
-        // On a standalone server what the service changes meanwhile has its entry at the next look.
+        // A change between the two questions has its entry at the next look.
         unseen = unseen_change::<R>((store, max_time), id).await?;
         if unseen.is_none() {
             break;

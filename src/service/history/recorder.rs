@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::author;
 use super::feed::Feed;
-use super::heads::{self, Key, Largest};
+use super::heads::{self, Key};
 use super::kept::last;
 use super::rehearsal::rehearsed;
 use super::resources::resource_of;
@@ -60,7 +60,6 @@ pub struct Recorder {
     /// The last sequence of the store when this process last looked: entries of another store may have come without its
     /// counter.
     floor: Mutex<Option<i64>>,
-    largest: Largest,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
 }
@@ -86,8 +85,8 @@ impl Recorder {
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
         let recorded = Arc::new(watch::Sender::new(0));
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&recorded), max_time);
-        let (floor, largest, crowded) = (Mutex::default(), Largest::default(), Mutex::default());
-        (Arc::new(Self { inner, clock, max_time, recorded, floor, largest, crowded }), feed)
+        let (floor, crowded) = (Mutex::default(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, recorded, floor, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -149,10 +148,7 @@ impl Recorder {
     /// The entries of the unit's changes; nothing if nothing changes.
     async fn entries(&self, unit: &Unit, author: &Author, kept: Kept) -> Result<Option<Change>, StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
-        let mut keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
-        if !self.inner.is_remote() {
-            keys = self.largest.pass(&*self.inner, &keys, self.max_time).await?;
-        }
+        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
         let heads = heads::of(&*self.inner, &keys, self.max_time).await?;
         let mut drafts: Vec<(Draft<'_>, Option<DateTime>)> = Vec::with_capacity(changes.len());
         let nobody = Author::default();

@@ -1,5 +1,4 @@
-//! Everything in the database, one collection after the other. On a replica set and a sharded cluster it is of one
-//! moment. A standalone server keeps no history, so each document is as it is when it is read.
+//! Everything in the database, one collection after the other, as of one moment.
 //!
 //! The driver sets its own read concern, so these are raw commands: each `find` names the moment of the first one. The
 //! server keeps its history for `minSnapshotHistoryWindowInSeconds`, by default 300. The error of a longer dump says
