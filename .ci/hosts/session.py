@@ -22,6 +22,9 @@ import urllib.request
 SERVICE, PASSWORD = sys.argv[1], sys.argv[2]
 REST = f"{SERVICE}/rest"
 token = None
+HOSTS = ["peking", "tokio", "web-1", "web-2", "wëb 3"]
+# Harmless: evaluated it would be a sum.
+TEMPLATE = "{{ 20 + 22 }} {# none #} {% raw %}text{% endraw %}"
 
 
 def call(method, path, body=None):
@@ -98,9 +101,11 @@ def ansible(node, machine):
     script.chmod(0o755)
     os.environ["ANSIBLE_LOCALHOST_WARNING"] = "False"
     listed = json.loads(run("ansible-inventory", "-i", "./inventory.sh", "--list"))
-    assert listed["type_node"]["hosts"] == ["web-1", "web-2", "wëb 3"], listed
+    assert listed["type_node"]["hosts"] == HOSTS, listed
     assert listed["site_Berlin__main_"]["hosts"] == ["web-1"], listed
-    assert listed["category_infrastructure"]["hosts"] == ["web-1", "web-2", "wëb 3"], listed
+    assert listed["site_北京"]["hosts"] == ["peking"] and listed["site_東京"]["hosts"] == ["tokio"], listed
+    assert listed["site_Köln"]["hosts"] == ["web-2"], listed
+    assert listed["category_infrastructure"]["hosts"] == HOSTS, listed
     one = json.loads(run("ansible-inventory", "-i", "./inventory.sh", "--host", "web-1"))
     assert one["ansible_host"] == "127.0.0.1" and one["inventory"]["fields"]["cores"] == 8, one
     graph = run("ansible-inventory", "-i", "./inventory.sh", "--graph")
@@ -108,6 +113,17 @@ def ansible(node, machine):
     said = run("ansible", "-i", "./inventory.sh", "-c", "local", "web-1", "-m", "ansible.builtin.debug",
                "-a", "msg={{ inventory.type }}/{{ ansible_host }}")
     assert "node/127.0.0.1" in said, said
+    # A text that looks like a template is printed as it stands, wherever it is.
+    said = run("ansible", "-i", "./inventory.sh", "-c", "local", "web-2", "-m", "ansible.builtin.debug",
+               "-a", "var=inventory.fields")
+    assert json.dumps(TEMPLATE, ensure_ascii=False)[1:-1] in said, said
+    said = run("ansible", "-i", "./inventory.sh", "-c", "local", "web-2", "-m", "ansible.builtin.debug",
+               "-a", "msg=<{{ inventory.fields.note }}>")
+    assert json.dumps(f"<{TEMPLATE}>", ensure_ascii=False) in said, said
+    said = run("ansible", "-i", "./inventory.sh", "-c", "local", "w?b?3", "-m", "ansible.builtin.debug",
+               "-a", "msg=<{{ ansible_host }}>")
+    assert "<::1>" in said, said
+    assert "geheim" not in json.dumps(listed), listed
     print("ansible-inventory lists, graphs and shows the hosts; ansible uses their variables")
 
 
@@ -134,12 +150,13 @@ def prometheus(node, machine):
     run("promtool", "check", "config", "prometheus.yml")
     found = json.loads(run("promtool", "check", "service-discovery", "prometheus.yml", "inventory"))
     labels = {one["discoveredLabels"]["__meta_inventory_field_hostname"]: one for one in found}
-    assert labels.keys() == {"web-1", "web-2", "wëb 3"}, found
+    assert labels.keys() == set(HOSTS), found
+    assert "geheim" not in json.dumps(found), found
     assert all("error" not in one for one in found), found
     first = labels["web-1"]
     assert first["discoveredLabels"]["__address__"] == f"127.0.0.1:{port}", first
     assert labels["wëb 3"]["labels"]["instance"] == f"[::1]:{port}", labels["wëb 3"]
-    assert first["discoveredLabels"]["__meta_inventory_field_ip_address"] == "127.0.0.1", first
+    assert first["discoveredLabels"]["__meta_inventory_field_ip_address"] == "127.0.0.1/8", first
     assert first["discoveredLabels"]["__meta_inventory_categories"] == "infrastructure", first
     assert first["labels"]["site"] == "Berlin (main)" and first["labels"]["inventory_type"] == "node", first
     print("promtool check service-discovery finds", len(found), "targets")
@@ -172,12 +189,16 @@ def scraped(address):
 def main():
     global token
     token = call("POST", "/auth/login", {"user_name": "admin", "password": PASSWORD})["token"]
-    node = make_type("node", [("hostname", "text"), ("ip-address", "text"), ("site", "text"), ("cores", "number")])
+    node = make_type("node", [("hostname", "text"), ("ip-address", "text"), ("site", "text"), ("cores", "number"),
+                              ("note", "textarea"), ("pin", "password")])
     call("POST", "/categories/", {"name": "infrastructure", "label": "Infrastructure", "types": [node]})
-    make_object(node, {"hostname": "web-1", "ip-address": "127.0.0.1", "site": "Berlin (main)", "cores": 8})
+    make_object(node, {"hostname": "web-1", "ip-address": "127.0.0.1/8", "site": "Berlin (main)", "cores": 8})
     # Nothing listens there.
-    make_object(node, {"hostname": "web-2", "ip-address": "127.0.0.2", "site": "Köln", "cores": 4})
-    make_object(node, {"hostname": "wëb 3", "ip-address": "::1", "site": "a\"b\\c\nd", "cores": 2})
+    make_object(node, {"hostname": "web-2", "ip-address": "127.0.0.2:9", "site": "Köln", "cores": 4, "note": TEMPLATE,
+                       "pin": "geheim"})
+    make_object(node, {"hostname": "wëb 3", "ip-address": "::1/128", "site": "a\"b\\c\nd", "cores": 2})
+    make_object(node, {"hostname": "peking", "ip-address": "127.0.0.4", "site": "北京"})
+    make_object(node, {"hostname": "tokio", "ip-address": "127.0.0.5", "site": "東京"})
     make_object(node, {"site": "without a name or an address"})
     rights = ["base.export.object.*", "base.framework.object.view", "base.framework.category.view"]
     machine = call("POST", "/users/1/tokens/", {"name": "hosts", "rights": rights})["token"]

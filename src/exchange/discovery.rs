@@ -1,13 +1,19 @@
 //! Objects as hosts for other tools: an inventory of Ansible, and service discovery of Prometheus over HTTP.
 //!
 //! An object is a host if the chosen field names one. Others are left out.
+//!
+//! Laws: no text of an object is evaluated by the tool that reads it. Two names never become one in silence.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bson::Bson;
 use serde_json::{Map, Value, json};
+use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use super::WriteError;
+use super::address::HostAddress;
 
 /// Larger inventories do not fit into the tools, nor their groups into memory.
 pub const MOST_HOSTS: u64 = 100_000;
@@ -36,7 +42,7 @@ pub struct HostObject<'a> {
     pub type_name: &'a str,
     /// The names of the categories of its type.
     pub categories: &'a [String],
-    /// Its fields, those with hidden values left out.
+    /// Its fields, each name once, password fields left out.
     pub fields: Vec<(String, Bson)>,
 }
 
@@ -45,6 +51,11 @@ impl HostObject<'_> {
         let value = &self.fields.iter().find(|(field, _)| field == name)?.1;
         text(value).filter(|text| !text.trim().is_empty())
     }
+
+    /// Refuses the object for a value that cannot be written safely.
+    fn refused(&self, reason: impl std::fmt::Display) -> WriteError {
+        WriteError::TooLarge(format!("object {}: {reason}; correct it, or leave the object out by filter", self.id))
+    }
 }
 
 /// An inventory of Ansible while it is written: variables of hosts first, groups at its end.
@@ -52,7 +63,15 @@ impl HostObject<'_> {
 pub struct AnsibleInventory {
     fields: HostFields,
     ids: HashMap<String, i64>,
-    groups: BTreeMap<String, BTreeSet<String>>,
+    groups: BTreeMap<String, HostGroup>,
+}
+
+/// The hosts of a group.
+#[derive(Debug)]
+struct HostGroup {
+    /// What its hosts have in common.
+    meant: String,
+    hosts: BTreeSet<String>,
 }
 
 impl AnsibleInventory {
@@ -69,11 +88,13 @@ impl AnsibleInventory {
     /// The variables of these hosts.
     ///
     /// # Errors
-    /// [`WriteError::TooLarge`] when two objects have the same host name.
+    /// [`WriteError::TooLarge`] when two objects have the same host name, when two groups have the same name, and for
+    /// host names and addresses that Ansible would not take for one.
     pub fn hosts<'a>(&mut self, objects: impl Iterator<Item = HostObject<'a>>) -> Result<Vec<u8>, WriteError> {
         let mut out = Vec::new();
         for object in objects {
             let Some(host) = object.text(&self.fields.host) else { continue };
+            let host = host_name(&host).map_err(|reason| object.refused(reason))?.to_owned();
             if !self.ids.is_empty() {
                 out.push(b',');
             }
@@ -83,35 +104,71 @@ impl AnsibleInventory {
                     object.id
                 )));
             }
-            let variables = self.variables(&object);
+            let variables = self.variables(&object)?;
             out.extend_from_slice(format!("{}:{variables}", Value::from(host.as_str())).as_bytes());
-            let by_field =
-                self.fields.group_by.as_deref().and_then(|name| Some(format!("{name}_{}", object.text(name)?)));
-            let categories = object.categories.iter().map(|name| format!("category_{name}"));
-            let groups = std::iter::once(format!("type_{}", object.type_name)).chain(categories).chain(by_field);
-            for group in groups {
-                self.groups.entry(group_name(&group)).or_default().insert(host.clone());
+            for (name, meant) in self.groups_of(&object) {
+                self.join(&name, meant, &host)?;
             }
         }
         Ok(out)
     }
 
-    fn variables(&self, object: &HostObject<'_>) -> Value {
+    /// The groups of an object: the name that each should have, and what its hosts have in common.
+    fn groups_of(&self, object: &HostObject<'_>) -> Vec<(String, String)> {
+        let mut groups = vec![(format!("type_{}", object.type_name), format!("the type {:?}", object.type_name))];
+        groups.extend(
+            object.categories.iter().map(|name| (format!("category_{name}"), format!("the category {name:?}"))),
+        );
+        if let Some(field) = self.fields.group_by.as_deref()
+            && let Some(value) = object.text(field)
+        {
+            // A value that is written in two Unicode forms is one value.
+            let value: String = value.nfc().collect();
+            groups.push((format!("{field}_{value}"), format!("the value {value:?} of {field}")));
+        }
+        groups
+    }
+
+    fn join(&mut self, name: &str, meant: String, host: &str) -> Result<(), WriteError> {
+        let name = group_name(name);
+        match self.groups.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(HostGroup { meant, hosts: BTreeSet::from([host.to_owned()]) });
+            }
+            Entry::Occupied(mut entry) if entry.get().meant == meant => {
+                entry.get_mut().hosts.insert(host.to_owned());
+            }
+            Entry::Occupied(entry) => {
+                return Err(WriteError::TooLarge(format!(
+                    "{} and {meant} would be one group {}; rename one, or leave its hosts out by filter",
+                    entry.get().meant,
+                    entry.key()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn variables(&self, object: &HostObject<'_>) -> Result<Value, WriteError> {
         let fields: Map<String, Value> =
-            object.fields.iter().map(|(name, value)| (name.clone(), inert(plain(value)))).collect();
+            object.fields.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
         let inventory = json!({"id": object.id, "type": object.type_name, "active": object.active, "fields": fields});
-        let mut variables = json!({"inventory": inventory});
+        let mut variables = json!({"inventory": inert(inventory)});
         if let Some(address) = self.fields.address.as_deref().and_then(|name| object.text(name)) {
+            let address = HostAddress::read(&address).host;
+            if address.starts_with('-') {
+                return Err(object.refused(format!("the address {address:?} begins like an option of ssh")));
+            }
             variables["ansible_host"] = inert(address.into());
         }
-        variables
+        Ok(variables)
     }
 
     /// The groups, and how the file ends.
     pub fn end(self) -> Vec<u8> {
         let names: Vec<&String> = self.groups.keys().collect();
         let mut out = format!("}}}},\"all\":{{\"children\":{}}}", json!(names));
-        for (name, hosts) in &self.groups {
+        for (name, HostGroup { hosts, .. }) in &self.groups {
             out.extend([",", &json!(name).to_string(), ":", &json!({"hosts": hosts}).to_string()]);
         }
         out.push_str("}\n");
@@ -119,41 +176,94 @@ impl AnsibleInventory {
     }
 }
 
-/// Targets of Prometheus, as elements of an array; `is_first` says whether none was written before.
-pub fn targets<'a>(fields: &HostFields, is_first: &mut bool, objects: impl Iterator<Item = HostObject<'a>>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for object in objects {
-        let Some(host) = object.text(&fields.host) else { continue };
-        let target = match fields.port {
-            // An address of IPv6 stands in brackets before a port.
-            Some(port) if host.contains(':') && !host.starts_with('[') => format!("[{host}]:{port}"),
-            Some(port) => format!("{host}:{port}"),
-            None => host,
-        };
-        let mut labels = Map::new();
-        let mut label = |name: String, value: String| labels.insert(format!("__meta_inventory_{name}"), value.into());
-        label("id".to_owned(), object.id.to_string());
-        label("type".to_owned(), object.type_name.to_owned());
-        label("active".to_owned(), object.active.to_string());
-        label("categories".to_owned(), object.categories.join(","));
-        for (name, value) in &object.fields {
-            if let Some(text) = text(value) {
-                label(format!("field_{}", group_name(name)), text);
-            }
-        }
-        if !std::mem::take(is_first) {
-            out.push(b',');
-        }
-        out.extend_from_slice(json!({"targets": [target], "labels": labels}).to_string().as_bytes());
+/// The name of a host. It stands where Ansible knows no mark for unsafe text, so one that could be a template, an option
+/// or the machine of Ansible is refused.
+fn host_name(text: &str) -> Result<&str, String> {
+    let address = HostAddress::read(text);
+    let name = if address.is_ip { address.host } else { text.trim() };
+    if name.starts_with(['-', '#']) || name.contains(|letter: char| letter == '{' || letter.is_control()) {
+        return Err(format!("{name:?} cannot be the name of a host in Ansible"));
     }
-    out
+    if ["localhost", "127.0.0.1", "::1"].contains(&name) {
+        return Err(format!("a host named {name} would stand for the machine that runs Ansible"));
+    }
+    Ok(name)
 }
 
-/// A name of letters, digits and underscores, as groups and labels need it.
+/// Targets of Prometheus while they are written.
+#[derive(Debug)]
+pub struct PrometheusTargets {
+    fields: HostFields,
+    is_first: bool,
+    /// The field of each label.
+    labels: HashMap<String, String>,
+}
+
+impl PrometheusTargets {
+    /// No targets yet.
+    pub fn new(fields: HostFields) -> Self {
+        Self { fields, is_first: true, labels: HashMap::new() }
+    }
+
+    /// These objects as elements of an array.
+    ///
+    /// # Errors
+    /// [`WriteError::TooLarge`] when two fields have the same label.
+    pub fn targets<'a>(&mut self, objects: impl Iterator<Item = HostObject<'a>>) -> Result<Vec<u8>, WriteError> {
+        let mut out = Vec::new();
+        for object in objects {
+            let Some(host) = object.text(&self.fields.host) else { continue };
+            let address = HostAddress::read(&host);
+            let target = address.with_port(self.fields.port.or(address.port));
+            let labels = self.labels(&object)?;
+            if !std::mem::take(&mut self.is_first) {
+                out.push(b',');
+            }
+            out.extend_from_slice(json!({"targets": [target], "labels": labels}).to_string().as_bytes());
+        }
+        Ok(out)
+    }
+
+    fn labels(&mut self, object: &HostObject<'_>) -> Result<Map<String, Value>, WriteError> {
+        let mut labels = Map::new();
+        let mut label = |name: &str, value: String| labels.insert(format!("__meta_inventory_{name}"), value.into());
+        label("id", object.id.to_string());
+        label("type", object.type_name.to_owned());
+        label("active", object.active.to_string());
+        label("categories", object.categories.join(","));
+        for (name, value) in &object.fields {
+            let Some(text) = text(value) else { continue };
+            let written = format!("field_{}", label_name(name));
+            let known = self.labels.entry(written.clone()).or_insert_with(|| name.clone());
+            if known != name {
+                return Err(WriteError::TooLarge(format!(
+                    "the fields {known:?} and {name:?} would be one label __meta_inventory_{written}; rename one, or \
+                     leave out its objects by filter"
+                )));
+            }
+            label(&written, text);
+        }
+        Ok(labels)
+    }
+}
+
+/// A name of letters, digits and underscores, as Ansible takes it for a group: its letters are those of Unicode.
 fn group_name(name: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
-    let name: String = name.chars().map(letter).collect();
-    if name.starts_with(|letter: char| letter.is_ascii_digit()) { format!("_{name}") } else { name }
+    let letter = |letter: char| if is_word(letter) { letter } else { '_' };
+    let name: String = name.nfc().map(letter).collect();
+    if name.starts_with(char::is_numeric) { format!("_{name}") } else { name }
+}
+
+/// Marks that stand alone are no letters to Ansible, nor are numbers that are no digits.
+fn is_word(letter: char) -> bool {
+    letter == '_'
+        || letter.general_category_group() == GeneralCategoryGroup::Letter
+        || letter.general_category() == GeneralCategory::DecimalNumber
+}
+
+/// A name of ASCII letters, digits and underscores, as Prometheus takes it for a label.
+fn label_name(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }
 
 /// A value as text; nothing for null.
@@ -165,13 +275,17 @@ fn text(value: &Bson) -> Option<String> {
     }
 }
 
-/// Ansible evaluates templates in texts. A text that has one is marked, so that it stays a text.
+/// Ansible evaluates templates in texts, and has several ways to write one. So every text is marked as unsafe, which keeps
+/// it a text. Members whose names mean something to Ansible would be read as such marks: a value that has one is written
+/// as the text of its JSON.
 fn inert(value: Value) -> Value {
+    const MARK: &str = "__ansible";
     match value {
-        Value::String(text) if ["{{", "{%", "{#"].iter().any(|begin| text.contains(begin)) => {
-            json!({"__ansible_unsafe": text})
-        }
+        Value::String(text) => json!({"__ansible_unsafe": text}),
         Value::Array(items) => items.into_iter().map(inert).collect(),
+        Value::Object(members) if members.keys().any(|name| name.starts_with(MARK)) => {
+            inert(Value::Object(members).to_string().into())
+        }
         Value::Object(members) => members.into_iter().map(|(name, value)| (name, inert(value))).collect(),
         other => other,
     }
@@ -196,34 +310,140 @@ mod tests {
         HostObject { id, active: true, type_name: "web-server", categories: &[], fields }
     }
 
+    fn named() -> HostFields {
+        HostFields {
+            host: "name".to_owned(),
+            address: Some("ip".to_owned()),
+            group_by: Some("site".to_owned()),
+            port: None,
+        }
+    }
+
+    fn refusal(objects: Vec<HostObject<'static>>) -> String {
+        AnsibleInventory::new(named()).hosts(objects.into_iter()).expect_err("refused").to_string()
+    }
+
+    /// Whether each text below a value is marked.
+    fn is_marked(value: &Value) -> bool {
+        match value {
+            Value::String(_) => false,
+            Value::Array(items) => items.iter().all(is_marked),
+            Value::Object(members) if members.contains_key("__ansible_unsafe") => {
+                members.len() == 1 && members["__ansible_unsafe"].is_string()
+            }
+            Value::Object(members) => members.values().all(is_marked),
+            Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        }
+    }
+
     #[test]
-    fn templates_in_texts_are_marked_so_that_ansible_does_not_evaluate_them() {
-        let template = "{{ lookup('pipe', 'id') }}";
-        assert_eq!(inert(json!([template, "plain"])), json!([{"__ansible_unsafe": template}, "plain"]));
+    fn every_text_of_the_variables_is_marked_so_that_ansible_does_not_evaluate_it() {
+        let value = bson::bson!({"plain": "text", "list": ["{{ 1 + 1 }}", 5, null, {"inner": "#"}], "on": true});
+        let fields = [("name", "web".into()), ("ip", "10.0.0.1".into()), ("more", value)];
+        let text = AnsibleInventory::new(named()).hosts([object(1, &fields)].into_iter()).expect("a host");
+        let host: Value =
+            serde_json::from_str(&format!("{{{}}}", String::from_utf8(text).expect("UTF-8"))).expect("JSON");
+        assert!(is_marked(&host), "{host}");
+        assert_eq!(host["web"]["ansible_host"], json!({"__ansible_unsafe": "10.0.0.1"}));
+        assert_eq!(host["web"]["inventory"]["fields"]["more"]["list"][1], 5);
+    }
+
+    #[test]
+    fn members_that_mean_something_to_ansible_become_text() {
+        let value = json!({"a": {"__ansible_vault": "x"}, "b": {"__ansible_unsafe": 1, "c": "d"}});
+        let text = |text: &str| json!({"__ansible_unsafe": text});
+        let expected = json!({"a": text(r#"{"__ansible_vault":"x"}"#), "b": text(r#"{"__ansible_unsafe":1,"c":"d"}"#)});
+        assert_eq!(inert(value), expected);
+    }
+
+    #[test]
+    fn names_and_addresses_that_are_more_than_that_are_refused_with_their_object() {
+        for name in ["{{ 1 + 1 }}", "# web", "-web", "a\nb", "localhost", "127.0.0.1", "::1/128"] {
+            let told = refusal(vec![object(7, &[("name", name.into())])]);
+            assert!(told.starts_with("object 7: "), "{told}");
+        }
+        let told = refusal(vec![object(7, &[("name", "web".into()), ("ip", "-x".into())])]);
+        assert!(told.contains("begins like an option of ssh"), "{told}");
     }
 
     #[test]
     fn names_of_groups_are_ones_that_ansible_takes() {
-        assert_eq!(group_name("type_web-server é"), "type_web_server__");
-        assert_eq!(group_name("1st"), "_1st");
+        assert_eq!(group_name("type_web-server \u{e9}"), "type_web_server_\u{e9}");
+        assert_eq!(group_name("nom e\u{301}"), "nom_\u{e9}");
+        assert_eq!(group_name("site_\u{5317}\u{4eac}"), "site_\u{5317}\u{4eac}");
+        // A vowel sign is a mark, and a fraction is no digit.
+        assert_eq!(group_name("x\u{93f}\u{bd}"), "x__");
+        assert_eq!((group_name("1st"), group_name("\u{661}st")), ("_1st".to_owned(), "_\u{661}st".to_owned()));
     }
 
     #[test]
     fn two_hosts_of_one_name_are_refused_with_their_ids() {
-        let mut inventory = AnsibleInventory::new(HostFields { host: "name".to_owned(), ..HostFields::default() });
-        let named = |id| object(id, &[("name", "a".into())]);
-        let error = inventory.hosts([named(1), named(2)].into_iter()).expect_err("the name is there twice");
-        assert!(error.to_string().contains("objects 1 and 2"), "{error}");
+        let at = |id, name: &str| object(id, &[("name", name.into())]);
+        for (left, right) in [("a", "a"), ("a", " a "), ("10.0.0.1/24", "10.0.0.1:22")] {
+            let told = refusal(vec![at(1, left), at(2, right)]);
+            assert!(told.contains("objects 1 and 2"), "{told}");
+        }
     }
 
     #[test]
-    fn a_target_has_its_port_behind_brackets_if_need_be() {
-        let fields = HostFields { host: "ip".to_owned(), port: Some(9100), ..HostFields::default() };
-        let with = |ip: &str| {
-            let text = targets(&fields, &mut true, [object(1, &[("ip", ip.into())])].into_iter());
-            serde_json::from_slice::<Value>(&text).expect("JSON")["targets"][0].clone()
+    fn two_groups_of_one_name_are_refused_with_what_they_are() {
+        let at = |id, name: &str, site: &str| object(id, &[("name", name.into()), ("site", site.into())]);
+        let told = refusal(vec![at(1, "a", "Oslo 1"), at(2, "b", "Oslo-1")]);
+        let expected = "the value \"Oslo 1\" of site and the value \"Oslo-1\" of site would be one group site_Oslo_1; \
+                        rename one, or leave its hosts out by filter";
+        assert_eq!(told, expected);
+        let cities = [
+            at(1, "a", "\u{5317}\u{4eac}"),
+            at(2, "b", "\u{6771}\u{4eac}"),
+            at(3, "c", "e\u{301}"),
+            at(4, "d", "\u{e9}"),
+        ];
+        let mut inventory = AnsibleInventory::new(named());
+        inventory.hosts(cities.into_iter()).expect("groups of their own");
+        let end = String::from_utf8(inventory.end()).expect("UTF-8");
+        for group in [
+            "\"site_\u{5317}\u{4eac}\":{\"hosts\":[\"a\"]}",
+            "\"site_\u{6771}\u{4eac}\":{\"hosts\":[\"b\"]}",
+            "\"site_\u{e9}\":{\"hosts\":[\"c\",\"d\"]}",
+        ] {
+            assert!(end.contains(group), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_target_has_its_port_once_and_no_mask() {
+        let target = |ip: &str, port| {
+            let fields = HostFields { host: "ip".to_owned(), port, ..HostFields::default() };
+            let text = PrometheusTargets::new(fields).targets([object(1, &[("ip", ip.into())])].into_iter());
+            let text = text.expect("no labels meet");
+            serde_json::from_slice::<Value>(&text).map_or(Value::Null, |found| found["targets"][0].clone())
         };
-        assert_eq!((with("10.0.0.1"), with("2001:db8::1")), (json!("10.0.0.1:9100"), json!("[2001:db8::1]:9100")));
-        assert!(targets(&fields, &mut true, [object(1, &[("ip", " ".into())])].into_iter()).is_empty());
+        for (ip, expected) in [
+            ("10.0.0.1", "10.0.0.1:9100"),
+            ("10.0.0.3/24", "10.0.0.3:9100"),
+            ("10.0.0.6:9100", "10.0.0.6:9100"),
+            ("10.0.0.6:80", "10.0.0.6:9100"),
+            ("2001:db8::7/64", "[2001:db8::7]:9100"),
+            ("web-1", "web-1:9100"),
+        ] {
+            assert_eq!(target(ip, Some(9100)), expected, "{ip}");
+        }
+        assert_eq!((target("10.0.0.6:80", None), target(" ", None)), (json!("10.0.0.6:80"), Value::Null));
+    }
+
+    #[test]
+    fn two_fields_of_one_label_are_refused_with_their_names() {
+        let host = HostFields { host: "name".to_owned(), ..HostFields::default() };
+        let both = |one: &str, other: &str| {
+            let fields = [("name", "web".into()), (one, "x".into()), (other, "y".into())];
+            PrometheusTargets::new(host.clone()).targets([object(1, &fields)].into_iter())
+        };
+        let told = both("a-b", "a_b").expect_err("one label").to_string();
+        assert!(
+            told.starts_with("the fields \"a-b\" and \"a_b\" would be one label __meta_inventory_field_a_b; "),
+            "{told}"
+        );
+        assert!(both("\u{43c}\u{435}", "\u{44d}\u{442}").is_err());
+        assert!(both("a-b", "a_c").is_ok());
     }
 }

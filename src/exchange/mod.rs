@@ -3,6 +3,7 @@
 //! Laws: nothing here knows stores or requests. A written cell reads back as the same value, and no cell is a formula
 //! in any spreadsheet.
 
+pub mod address;
 pub mod cell;
 pub mod columns;
 pub mod csv;

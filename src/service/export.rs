@@ -22,9 +22,10 @@ use crate::admission::{self, FilePlace};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_input::read_fields;
+use crate::domain::object_type::Field;
 use crate::exchange::columns::Columns;
 use crate::exchange::csv::{self, CsvStyle};
-use crate::exchange::discovery::{self, AnsibleInventory, HostFields, HostObject, MOST_HOSTS};
+use crate::exchange::discovery::{AnsibleInventory, HostFields, HostObject, MOST_HOSTS, PrometheusTargets};
 use crate::exchange::xlsx::Sheet;
 use crate::exchange::{WriteError, ndjson};
 use crate::query::{Filter, Sort};
@@ -55,10 +56,10 @@ impl ExportForm {
     /// Whether it may refuse any object, however far behind.
     fn may_refuse(self) -> bool {
         match self {
-            Self::Ansible => true,
+            Self::Ansible | Self::Prometheus => true,
             Self::Csv(style) => !style.encoding.has_all_characters(),
             // A spreadsheet is made on disk anyway.
-            Self::Ndjson | Self::Xlsx | Self::Prometheus => false,
+            Self::Ndjson | Self::Xlsx => false,
         }
     }
 }
@@ -149,7 +150,9 @@ pub async fn export_objects(
         (ExportForm::Ansible | ExportForm::Prometheus, _) => {
             let categories =
                 if access.may_see_categories() { categories_of_types(services).await? } else { HashMap::new() };
-            let hosts = Hosts { hidden: HiddenFields { types, passwords }, categories, fields: query.hosts };
+            // Other tools show what they know, and keep it. So nobody's right to see passwords counts here.
+            let hidden = HiddenFields { types, passwords: false };
+            let hosts = Hosts { hidden, categories, fields: query.hosts };
             if query.form == ExportForm::Ansible { inventory(hosts, documents) } else { discovered(hosts, documents) }
         }
         (ExportForm::Ndjson, _) => {
@@ -230,11 +233,19 @@ impl ExportAccess<'_> {
                     Self::Operator => true,
                 }
         };
-        let is_known = |name: &str| types.with_field(name).iter().any(is_visible);
+        let is_password = |id: &i64, name: &str| {
+            types.get(*id).and_then(|entry| entry.object_type.field(name)).is_some_and(Field::is_password)
+        };
+        let is_there = |name: &str| types.with_field(name).iter().any(is_visible);
+        let is_known = |name: &str| types.with_field(name).iter().any(|id| is_visible(id) && !is_password(id, name));
         let said =
             [("host", Some(&hosts.host)), ("address", hosts.address.as_ref()), ("group_by", hosts.group_by.as_ref())];
         for (parameter, name) in said {
             let Some(name) = name.filter(|name| !is_known(name)) else { continue };
+            if is_there(name) {
+                let message = format!("{parameter}: {name:?} is a password field, and no tool gets passwords");
+                return Err(ServiceError::refused(ErrorCode::ParameterInvalid, message));
+            }
             let mut known: Vec<&str> = types.field_names().filter(|name| is_known(name)).collect();
             known.sort_unstable();
             let whose = match self {
@@ -293,13 +304,17 @@ impl Hosts {
         let entry = self.hidden.types.get(type_id)?;
         let hidden = self.hidden.of(type_id);
         let fields = Bson::try_from(object.get("fields").ok()??).ok();
-        let fields = read_fields(fields.as_ref()).into_iter().filter(|field| !hidden.contains(&field.name));
+        let mut fields: Vec<(String, Bson)> =
+            read_fields(fields.as_ref()).into_iter().map(|field| (field.name, field.value)).collect();
+        // Of several entries of one name the first counts, as everywhere.
+        let mut seen = HashSet::new();
+        fields.retain(|(name, _)| !hidden.contains(name) && seen.insert(name.clone()));
         Some(HostObject {
             id: integer(object, "public_id")?,
             active: object.get_bool("active").unwrap_or(true),
             type_name: &entry.object_type.name,
             categories: self.categories.get(&type_id).map_or(&[], Vec::as_slice),
-            fields: fields.map(|field| (field.name, field.value)).collect(),
+            fields,
         })
     }
 }
@@ -340,16 +355,15 @@ fn inventory(hosts: Hosts, documents: ChunkStream) -> Bytes {
 
 /// Targets of Prometheus.
 fn discovered(hosts: Hosts, documents: ChunkStream) -> Bytes {
-    let state = (true, Arc::new(hosts), documents);
-    let targets = stream::try_unfold(state, |(mut is_first, hosts, mut documents)| async move {
+    let state = (PrometheusTargets::new(hosts.fields.clone()), hosts, documents);
+    let targets = stream::try_unfold(state, |(mut targets, hosts, mut documents)| async move {
         let Some(chunk) = documents.try_next().await? else { return Ok::<_, ServiceError>(None) };
-        let (text, is_first, hosts) = worked(move || {
-            let objects = chunk.iter().filter_map(|object| hosts.of(object));
-            let text = discovery::targets(&hosts.fields, &mut is_first, objects);
-            Ok((text, is_first, hosts))
+        let (text, targets, hosts) = worked(move || {
+            let text = targets.targets(chunk.iter().filter_map(|object| hosts.of(object)))?;
+            Ok((text, targets, hosts))
         })
         .await?;
-        Ok(Some((text, (is_first, hosts, documents))))
+        Ok(Some((text, (targets, hosts, documents))))
     });
     let chunk = |text: &'static [u8]| stream::once(async move { Ok(text.to_vec()) });
     chunk(b"[").chain(targets).chain(chunk(b"]\n")).boxed()

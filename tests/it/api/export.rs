@@ -70,19 +70,20 @@ on_each_store! {
         let inventory = answer.json();
         let hosts = inventory["_meta"]["hostvars"].as_object().expect("hosts");
         assert_eq!(hosts.keys().collect::<Vec<_>>(), ["web1", "r1"]);
-        let expected = json!({"ansible_host": "10.0.0.1", "inventory": {
-            "id": id, "type": "web-server", "active": true, "fields": {
-                "name": "web1", "ip": "10.0.0.1", "site": "Oslo 1", "pin": "1234", "bought": "2024-02-29T12:00:00Z",
+        let unsafe_text = |text: &str| json!({"__ansible_unsafe": text});
+        let expected = json!({"ansible_host": unsafe_text("10.0.0.1"), "inventory": {
+            "id": id, "type": unsafe_text("web-server"), "active": true, "fields": {
+                "name": unsafe_text("web1"), "ip": unsafe_text("10.0.0.1"), "site": unsafe_text("Oslo 1"),
+                "bought": unsafe_text("2024-02-29T12:00:00Z"),
             },
         }});
         assert_eq!(hosts["web1"], expected);
         assert_eq!(inventory["all"]["children"], json!(["category_linux_hosts", "site_Oslo_1", "type_rack", "type_web_server"]));
         assert_eq!(inventory["category_linux_hosts"]["hosts"], json!(["r1", "web1"]));
         assert_eq!(inventory["site_Oslo_1"]["hosts"], json!(["web1"]));
-        // Who may not edit sees no passwords, and who may not see categories sees no groups of them.
+        // Who may not see categories sees no groups of them.
         let reader = Person::with_rights(app, "reader", &["base.export.object.*", "base.framework.object.view"]).await;
         let seen = reader.get(app, path).await.json();
-        assert_eq!(seen["_meta"]["hostvars"]["web1"]["inventory"]["fields"].get("pin"), None);
         assert_eq!(seen["all"]["children"], json!(["site_Oslo_1", "type_rack", "type_web_server"]));
         let nobody = "/export/objects?format=ansible&host=name&filter=%7B%22public_id%22%3A-1%7D";
         assert_eq!(app.get(nobody).await.json(), json!({"_meta": {"hostvars": {}}, "all": {"children": []}}));
@@ -90,6 +91,9 @@ on_each_store! {
             ("host=nam", "host: no type has a field named \"nam\", did you mean name?"),
             ("host=name&address=ipp", "address: no type has a field named \"ipp\", did you mean ip?"),
             ("host=name&group_by=colour", "group_by: no type has a field named \"colour\""),
+            ("host=pin", "host: \"pin\" is a password field, and no tool gets passwords"),
+            ("host=name&address=pin", "address: \"pin\" is a password field, and no tool gets passwords"),
+            ("host=name&group_by=pin", "group_by: \"pin\" is a password field, and no tool gets passwords"),
         ] {
             let refused = app.get(&format!("/export/objects?format=ansible&{parameters}")).await;
             assert_eq!(refused.error(400, "parameter_invalid")["message"], told);
@@ -98,6 +102,81 @@ on_each_store! {
         app.get(path).await.error(400, "export_does_not_fit");
         for wrong in ["format=ansible", "format=csv&host=name", "format=ansible&host=name&port=1", "format=ansible&host=name&columns=all"] {
             app.get(&format!("/export/objects?{wrong}")).await.error(400, "parameter_invalid");
+        }
+    }
+
+    async fn a_harmless_template_in_a_text_stays_a_text_in_every_place(app) {
+        let web = app.create_type("web", &[("name", "text"), ("ip", "text"), ("note", "textarea"), ("more", "json")]).await;
+        let text = "{{ 1 + 1 }}\n# and {% raw %}";
+        let values = json!({"name": "web1", "ip": text, "note": text, "more": {"list": [text, {"inner": text}]}});
+        app.create_object(web, &values).await;
+        let inventory = app.get("/export/objects?format=ansible&host=name&address=ip").await.json();
+        let host = &inventory["_meta"]["hostvars"]["web1"];
+        let marked = json!({"__ansible_unsafe": text});
+        assert_eq!(host["ansible_host"], marked);
+        let fields = &host["inventory"]["fields"];
+        assert_eq!((&fields["note"], &fields["more"]), (&marked, &json!({"list": [marked, {"inner": marked}]})));
+        app.create_object(web, &json!({"name": text})).await;
+        let refused = app.get("/export/objects?format=ansible&host=name").await;
+        let told = refused.error(400, "export_does_not_fit")["message"].as_str().expect("a message").to_owned();
+        assert!(told.starts_with("object 2: ") && told.ends_with("or leave the object out by filter"), "{told}");
+    }
+
+    async fn groups_keep_the_letters_of_every_script_and_refuse_to_meet(app) {
+        let web = app.create_type("web", &[("name", "text"), ("site", "text")]).await;
+        for (name, site) in [("a", "\u{5317}\u{4eac}"), ("b", "\u{6771}\u{4eac}"), ("c", "K\u{f6}ln")] {
+            app.create_object(web, &json!({"name": name, "site": site})).await;
+        }
+        let path = "/export/objects?format=ansible&host=name&group_by=site";
+        let inventory = app.get(path).await.json();
+        for (group, host) in [("site_\u{5317}\u{4eac}", "a"), ("site_\u{6771}\u{4eac}", "b"), ("site_K\u{f6}ln", "c")] {
+            assert_eq!(inventory[group], json!({"hosts": [host]}), "{inventory}");
+        }
+        for (name, site) in [("d", "Oslo 1"), ("e", "Oslo-1")] {
+            app.create_object(web, &json!({"name": name, "site": site})).await;
+        }
+        let told = app.get(path).await.error(400, "export_does_not_fit")["message"].clone();
+        let both = "the value \"Oslo 1\" of site and the value \"Oslo-1\" of site would be one group site_Oslo_1; \
+                    rename one, or leave its hosts out by filter";
+        assert_eq!(told, both);
+    }
+
+    async fn addresses_lose_their_mask_and_their_port(app) {
+        let web = app.create_type("web", &[("name", "text"), ("ip", "text")]).await;
+        let addresses = ["10.0.0.3/24", "10.0.0.6:9100", "2001:db8::7/64", "web-1:22"];
+        for (name, ip) in ["a", "b", "c", "d"].iter().zip(addresses) {
+            app.create_object(web, &json!({"name": name, "ip": ip})).await;
+        }
+        let targets = app.get("/export/objects?format=prometheus-sd&host=ip&port=9100").await.json();
+        let targets: Vec<&Value> = targets.as_array().expect("targets").iter().map(|one| &one["targets"][0]).collect();
+        assert_eq!(targets, ["10.0.0.3:9100", "10.0.0.6:9100", "[2001:db8::7]:9100", "web-1:9100"]);
+        let hosts = app.get("/export/objects?format=ansible&host=name&address=ip").await.json();
+        let host = |name: &str| hosts["_meta"]["hostvars"][name]["ansible_host"]["__ansible_unsafe"].clone();
+        assert_eq!(["a", "b", "c", "d"].map(host), ["10.0.0.3", "10.0.0.6", "2001:db8::7", "web-1"]);
+        let named = app.get("/export/objects?format=ansible&host=ip").await.json();
+        let names: Vec<String> = named["_meta"]["hostvars"].as_object().expect("hosts").keys().cloned().collect();
+        assert_eq!(names, ["10.0.0.3", "10.0.0.6", "2001:db8::7", "web-1:22"]);
+    }
+
+    async fn two_fields_of_one_label_are_refused_with_both_names(app) {
+        let web = app.create_type("web", &[("hostname", "text"), ("a-b", "text"), ("a_b", "text")]).await;
+        app.create_object(web, &json!({"hostname": "web-1", "a-b": "x"})).await;
+        let path = "/export/objects?format=prometheus-sd&host=hostname";
+        assert_eq!(app.get(path).await.json()[0]["labels"]["__meta_inventory_field_a_b"], "x");
+        app.create_object(web, &json!({"hostname": "web-2", "a_b": "y"})).await;
+        let told = app.get(path).await.error(400, "export_does_not_fit")["message"].clone();
+        let both = "the fields \"a-b\" and \"a_b\" would be one label __meta_inventory_field_a_b; rename one, or leave out \
+                    its objects by filter";
+        assert_eq!(told, both);
+    }
+
+    async fn no_tool_gets_passwords(app) {
+        let web = app.create_type("web", &[("name", "text"), ("pin", "password")]).await;
+        app.create_object(web, &json!({"name": "web1", "pin": "geheim-1234"})).await;
+        for format in ["ansible", "prometheus-sd"] {
+            let answer = app.get(&format!("/export/objects?format={format}&host=name")).await;
+            assert!(answer.status == 200 && answer.text.contains("web1"), "{}", answer.text);
+            assert!(!answer.text.contains("pin") && !answer.text.contains("geheim"), "{}", answer.text);
         }
     }
 
