@@ -191,9 +191,10 @@ fn write_json(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
     writeln!(buffer, "{}", serde_json::to_string(&line)?)
 }
 
-/// The text with escapes for characters that affect terminals or line readers.
-fn escaped(text: &str) -> String {
-    let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '\u{2028}' | '\u{2029}');
+/// The text with escapes for characters that affect terminals or line readers, or that reverse what stands behind them.
+pub(crate) fn escaped(text: &str) -> String {
+    let is_plain =
+        |letter: char| !letter.is_control() && !matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if text.chars().all(is_plain) {
         return text.to_owned();
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use inventory_service::cli::output::{CLOSED_PIPE, is_closed_pipe};
+use inventory_service::cli::output::{CLOSED_PIPE, harmless, is_closed_pipe};
 use inventory_service::cli::{CommandLine, Outcome, all_settings};
 use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&*error) => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "inventory-service: {error}");
+            let _ = writeln!(io::stderr(), "inventory-service: {}", harmless(error));
             ExitCode::FAILURE
         }
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use crate::logging::escaped;
+
 /// The status of a program that a closed pipe ended, as shells tell it: 128 and the number of the signal.
 pub const CLOSED_PIPE: u8 = 141;
 
@@ -42,12 +44,19 @@ pub fn is_closed_pipe(error: &(dyn std::error::Error + Send + Sync + 'static)) -
 
 /// Prints a line of the answer. Use it as [`say!`].
 pub(super) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
-    writeln!(stdout(), "{text}")
+    writeln!(stdout(), "{}", harmless(text))
+}
+
+/// What people may read on a terminal. Names and values of clients are in it, so characters that a terminal would obey
+/// are escaped; the ends of lines stay.
+pub fn harmless(text: impl fmt::Display) -> String {
+    let lines: Vec<String> = text.to_string().split('\n').map(escaped).collect();
+    lines.join("\n")
 }
 
 /// Prints a line for people beside the answer, on the standard error output; what cannot be told there is not told.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", harmless(text));
 }
 
 /// Prints a line of the answer to a command, and returns an error when nobody reads it.
@@ -55,3 +64,15 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::cli::output::line(format_args!($($text)*))? };
 }
 pub(super) use say;
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn nothing_in_a_line_moves_the_cursor_of_a_terminal() {
+        let told = harmless(format_args!("rack {}\nnext", "\u{1b}[2Jr1\r\u{9b}1A\u{202e}"));
+        assert_eq!(told, "rack \\u{1b}[2Jr1\\r\\u{9b}1A\\u{202e}\nnext");
+        assert_eq!(harmless("K\u{f6}ln \u{2713}"), "K\u{f6}ln \u{2713}");
+    }
+}

@@ -20,6 +20,8 @@ use crate::service::{Caller, ServiceError, Services, users};
 use crate::store::{FindQuery, StoreError};
 use crate::suggest;
 
+use super::output::harmless;
+
 /// What can be done with users.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
@@ -190,7 +192,8 @@ async fn list(services: &Services, output: &mut (dyn Write + Send)) -> Result<()
         let id = integer(stored, "public_id").unwrap_or_default();
         let name = document::text(stored, "user_name").unwrap_or("-");
         let state = if document::flag(stored, "active") == Some(true) { "active" } else { "locked" };
-        writeln!(output, "{id:>6}  {name:<24}  {:<16}  {state}", name_of(integer(stored, "group_id")))?;
+        let (name, group) = (harmless(name), harmless(name_of(integer(stored, "group_id"))));
+        writeln!(output, "{id:>6}  {name:<24}  {group:<16}  {state}")?;
     }
     Ok(())
 }
