@@ -79,13 +79,13 @@ fn a_list_that_is_refused_is_not_built() {
     let limits = ListLimits { items: 1000, values: most_values(32 << 20) };
     let millions = format!("[1{}]", ",1".repeat(16 << 20));
     let used = measure(|| {
-        let list = array_items(serde_json::Deserializer::from_str(&millions), limits, |_| true);
+        let list = array_items(millions.as_bytes(), limits, |_| true);
         assert!(matches!(list, Err(ListError::TooMany(1000))));
     });
     assert!(used.bytes_max < 64 * 1024, "{}", used.bytes_max);
     let fields = format!("[{{\"fields\": [{{\"a\": 1}}{}]}}]", ",{\"a\": 1}".repeat(3_700_000));
     let used = measure(|| {
-        let list = array_items(serde_json::Deserializer::from_str(&fields), limits, |_| true);
+        let list = array_items(fields.as_bytes(), limits, |_| true);
         assert!(matches!(list, Err(ListError::Json(_))));
     });
     assert!(used.bytes_max < 40 << 20, "{}", used.bytes_max);

@@ -12,7 +12,6 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use bson::{Bson, Document, RawDocumentBuf};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
-use serde_json::Deserializer;
 use tokio::time::timeout;
 
 use super::arrivals::Arriving;
@@ -119,13 +118,13 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
     let bytes = bytes.strip_prefix(MARK.as_bytes()).unwrap_or(bytes);
     let read = match sent.coding {
         None if is_lines => json::read::line_items(bytes, limits, |line| push(of_line(line))),
-        None => json::read::array_items(Deserializer::from_slice(bytes), limits, |item| push(of_value(item))),
+        None => json::read::array_items(bytes, limits, |item| push(of_value(item))),
         Some(coding) => coding.reader(bytes).map_err(Into::into).and_then(|unpacked| {
             let unpacked = past_mark(BufReader::new(Bounded { unpacked, left: sent.most, is_over: &is_over }))?;
             if is_lines {
                 return json::read::line_items(unpacked, limits, |line| push(of_line(line)));
             }
-            json::read::array_items(Deserializer::from_reader(unpacked), limits, |item| push(of_value(item)))
+            json::read::array_items_from(unpacked, limits, |item| push(of_value(item)))
         }),
     };
     match (read, sent.coding) {

@@ -1,5 +1,6 @@
 //! JSON: Extended JSON in, JSON out.
 
+pub mod exact;
 pub mod merge;
 pub mod read;
 pub mod shell;

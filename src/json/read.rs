@@ -1,19 +1,21 @@
 //! Reads MongoDB Extended JSON v2, relaxed and canonical, into BSON.
 //!
-//! Laws: members keep their order, a repeated member is an error, every error of a text has its place. `{"$regex": ..,
+//! Laws: members keep their order, a repeated member is an error, every error of a text has its place. A number that would
+//! be rounded is an error, see [`exact`]. `{"$regex": ..,
 //! "$options": ..}` stays as it is, because in a filter it is an operator. `{"$date": <integer>}` is accepted in
 //! addition to the forms of the specification. Values of clients are counted while reading, so a document with too many
 //! values is never built.
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::BufRead;
+use std::io::{BufRead, BufReader, Read};
 
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use super::exact::{self, NumberScan, Rounded, Scanned};
 use super::spelling::{in_words, remedy};
 
 /// Most values in one document of a client: objects, arrays and their content. Each takes some hundred bytes of memory,
@@ -58,11 +60,17 @@ impl From<serde_json::Error> for JsonError {
     }
 }
 
+impl From<Rounded> for JsonError {
+    fn from(Rounded { line, column, text }: Rounded) -> Self {
+        Self { line, column, message: format!("the number {text} would be rounded"), remedy: Some(exact::REMEDY) }
+    }
+}
+
 /// Reads one document.
 ///
 /// # Errors
-/// Text that is no JSON or no object, a repeated member, a malformed special value such as `{"$oid": 5}`, more than
-/// [`MOST_VALUES`].
+/// Text that is no JSON or no object, a repeated member, a malformed special value such as `{"$oid": 5}`, a number that
+/// would be rounded, more than [`MOST_VALUES`].
 pub fn document_from_str(text: &str) -> Result<Document, JsonError> {
     only_document(value_from_str(text)?)
 }
@@ -110,10 +118,11 @@ pub fn value_from_str(text: &str) -> Result<Bson, JsonError> {
 fn value_within(text: &str, left: &Cell<usize>) -> Result<Bson, JsonError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let read = JsonReader { left }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    read.map_err(|error| {
+    let value = read.map_err(|error| {
         let error = JsonError::from(error);
         JsonError { remedy: remedy(text, error.line, error.column), ..error }
-    })
+    })?;
+    NumberScan::of(text.as_bytes()).map_or(Ok(value), |rounded| Err(rounded.into()))
 }
 
 /// How much of a list is read.
@@ -152,7 +161,31 @@ impl From<serde_json::Error> for ListError {
 ///
 /// # Errors
 /// See [`ListError`].
-pub fn array_items<'de, R: serde_json::de::Read<'de>>(
+pub fn array_items(text: &[u8], limits: ListLimits, each: impl FnMut(Bson) -> bool) -> Result<(), ListError> {
+    let read = items_of(serde_json::Deserializer::from_slice(text), limits, each);
+    read.and_then(|()| kept(NumberScan::of(text)))
+}
+
+/// As [`array_items`], from a reader. A number that would be rounded is an error at the end.
+///
+/// # Errors
+/// See [`ListError`].
+pub fn array_items_from(
+    reader: impl Read,
+    limits: ListLimits,
+    each: impl FnMut(Bson) -> bool,
+) -> Result<(), ListError> {
+    let mut scan = NumberScan::new();
+    let reader = BufReader::new(Scanned::over(reader, &mut scan));
+    let read = items_of(serde_json::Deserializer::from_reader(reader), limits, each);
+    read.and_then(|()| kept(scan.end()))
+}
+
+fn kept(rounded: Option<Rounded>) -> Result<(), ListError> {
+    rounded.map_or(Ok(()), |rounded| Err(JsonError::from(rounded).into()))
+}
+
+fn items_of<'de, R: serde_json::de::Read<'de>>(
     mut reader: serde_json::Deserializer<R>,
     limits: ListLimits,
     each: impl FnMut(Bson) -> bool,
@@ -373,7 +406,7 @@ fn wrapped(name: &str, value: &Bson) -> Result<Option<Bson>, String> {
         },
         "$numberDouble" => match text.and_then(double) {
             Some(number) => Bson::Double(number),
-            None => return fail("a text with a number, NaN, Infinity or -Infinity"),
+            None => return fail("a text with a number that a double holds, NaN, Infinity or -Infinity"),
         },
         "$numberDecimal" => match text.and_then(decimal) {
             Some(number) => Bson::Decimal128(number),
@@ -441,6 +474,7 @@ fn double(text: &str) -> Option<f64> {
         "NaN" => Some(f64::NAN),
         "Infinity" => Some(f64::INFINITY),
         "-Infinity" => Some(f64::NEG_INFINITY),
+        _ if !exact::is_kept(text) => None,
         _ if text.ends_with(|end: char| end.is_ascii_digit() || end == '.') => text.parse().ok(),
         _ => None,
     }
@@ -592,6 +626,40 @@ mod tests {
             document_from_str("[]").expect_err("no object").to_string(),
             "expected an object, found an array at line 1, column 1"
         );
+    }
+
+    #[test]
+    fn a_number_that_would_be_rounded_is_an_error_with_its_place() {
+        let told = "the number 12345678901234567890 would be rounded at line 1, column 7; send it as a text, or as \
+                    {\"$numberDecimal\": \"...\"}";
+        assert_eq!(error(r#"{"a": 12345678901234567890}"#), told);
+        for rounded in ["5e-400", "[1, 0.12345678901234567890123]", r#"{"$numberDouble": "5e-400"}"#, "1e400"] {
+            assert!(value_from_str(rounded).is_err(), "{rounded}");
+        }
+        for digits in ["12345678901234567890123456789012345", "1E+7000", "1E-7000"] {
+            let text = format!(r#"{{"$numberDecimal": "{digits}"}}"#);
+            assert!(value_from_str(&text).is_err(), "{digits}: {:?}", value_from_str(&text));
+        }
+        assert_eq!(read("[0.1, 1.10, -0, 9007199254740993]").as_array().map(Vec::len), Some(4));
+    }
+
+    #[test]
+    fn a_list_with_a_number_that_would_be_rounded_is_an_error() {
+        let limits = ListLimits { items: 9, values: 99 };
+        let text = r#"[{"a": 1}, {"a": 5e-400}]"#;
+        for read in
+            [array_items(text.as_bytes(), limits, |_| true), array_items_from(text.as_bytes(), limits, |_| true)]
+        {
+            let told = read.expect_err("it would be rounded").to_string();
+            assert!(told.starts_with("the number 5e-400 would be rounded at line 1, column 18; "), "{told}");
+        }
+        let mut lines = Vec::new();
+        line_items("{\"a\": 1}\n{\"a\": 5e-400}\n".as_bytes(), limits, |line| {
+            lines.push(line.is_ok());
+            true
+        })
+        .expect("lines");
+        assert_eq!(lines, [true, false]);
     }
 
     #[test]
