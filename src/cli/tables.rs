@@ -20,8 +20,8 @@ use super::output::{note, say};
 /// How a file of objects is read.
 #[derive(Debug, Args)]
 pub(super) struct TableOptions {
-    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, .xlsx as a spreadsheet (its
-    /// first sheet), anything else as CSV.
+    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, .xlsx as a spreadsheet, anything
+    /// else as CSV.
     #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
     pub(super) type_name: Option<String>,
     /// Create the objects of a file without ids and key again, although the same file was imported within the last day.
@@ -36,6 +36,12 @@ pub(super) struct TableOptions {
     /// The encoding, for instance utf-8, utf-16le, windows-1252; by default that of the byte-order mark, else utf-8.
     #[arg(long, value_name = "NAME", requires = "type_name")]
     encoding: Option<String>,
+    /// The sheet of a spreadsheet, by its name or its number from 1; by default the first one.
+    #[arg(long, value_name = "SHEET", requires = "type_name")]
+    sheet: Option<String>,
+    /// Keep the blanks at the edges of cells, and the Unicode form of their letters.
+    #[arg(long, requires = "type_name")]
+    no_trim: bool,
 }
 
 /// Imports the file, all of it or nothing.
@@ -62,6 +68,7 @@ pub(super) async fn import(
         key: options.key.clone(),
         dry_run,
         form: form(file, options)?,
+        trim: !options.no_trim,
         repeat: if options.again { Repeat::Never } else { Repeat::File },
     };
     let path = file.to_owned();
@@ -84,7 +91,7 @@ fn form(file: &Path, options: &TableOptions) -> Result<ImportForm, String> {
     let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
     match extension.as_deref() {
         Some("ndjson" | "jsonl") => return Ok(ImportForm::Ndjson),
-        Some("xlsx") => return Ok(ImportForm::Xlsx),
+        Some("xlsx") => return Ok(ImportForm::Xlsx { sheet: options.sheet.clone() }),
         _ => {}
     }
     let delimiter = options.delimiter.as_deref().map(read_delimiter).transpose()?;
@@ -110,6 +117,13 @@ fn tell(report: &ImportReport, file: &Path) -> Outcome {
     }
     if report.errors_left_out > 0 {
         note(format_args!("and {} more", report.errors_left_out));
+    }
+    for warning in &report.warnings {
+        let place = if warning.field.is_empty() { String::new() } else { format!("{}: ", warning.field) };
+        note(format_args!("{}, line {}: note: {place}{}", file.display(), warning.line, warning.reason));
+    }
+    if report.warnings_left_out > 0 {
+        note(format_args!("and {} more notes", report.warnings_left_out));
     }
     if report.failed > 0 {
         return Err(match report.created + report.updated {

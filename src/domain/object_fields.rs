@@ -136,6 +136,14 @@ impl FieldRules {
             .collect()
     }
 
+    /// The required fields that a new object with these fields has no value for: they are not among them, and the type has
+    /// no default.
+    pub fn missing<'a>(&'a self, sent: &'a [FieldValue]) -> impl Iterator<Item = &'a str> {
+        let is_sent = |rule: &FieldRule| sent.iter().any(|field| field.name == rule.name);
+        let missing = self.rules.iter().filter(move |rule| rule.required && is_empty(&rule.default) && !is_sent(rule));
+        missing.map(|rule| rule.name.as_str())
+    }
+
     /// Checks the fields that a body sends for an object that has `stored` (empty for a new one).
     ///
     /// Fields that are not sent keep their value. Fields without a stored value get the type's `value`, else null. A required

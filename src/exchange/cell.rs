@@ -13,9 +13,11 @@ use std::borrow::Cow;
 
 use bson::spec::ElementType;
 use bson::{Bson, DateTime, Document, RawDocumentBuf};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use crate::domain::object_fields::{ValueKind, parse_date};
 use crate::json;
+use crate::json::exact::{is_kept, shortened};
 use crate::json::write::{DateStyle, write_value};
 use crate::raw::{CorruptBson, Elements, Value};
 
@@ -104,6 +106,9 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         return Ok(Bson::String(text));
     }
     let plain = cell.trim();
+    if matches!(kind, ValueKind::Number | ValueKind::Any) && !is_kept(plain) {
+        return Err(format!("holds the number {}, which would be rounded; {ROUNDED}", shortened(plain)));
+    }
     let value = match kind {
         ValueKind::Text => return Ok(Bson::String(cell.to_owned())),
         ValueKind::Number => number(plain),
@@ -120,6 +125,21 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         None if kind == ValueKind::Any => Ok(Bson::String(cell.to_owned())),
         None => Err(expectation(kind).to_owned()),
     }
+}
+
+/// What to do about a number that would be rounded.
+const ROUNDED: &str = "write fewer digits, {\"$numberDecimal\": \"...\"}, or make the field a text";
+
+/// The cell without blanks at its edges, in the usual Unicode form (NFC). A cell with an apostrophe that says that it is
+/// text stays as it is.
+pub fn tidy(cell: &str) -> Cow<'_, str> {
+    if is_guarded(cell) { Cow::Borrowed(cell) } else { tidy_name(cell) }
+}
+
+/// A name without blanks at its edges, in the usual Unicode form (NFC).
+pub fn tidy_name(name: &str) -> Cow<'_, str> {
+    let name = name.trim();
+    if is_nfc(name) { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
 }
 
 /// The text of a cell that holds a name.
@@ -212,7 +232,7 @@ fn text(value: Value<'_>) -> Result<&str, CorruptBson> {
 
 /// Whether a cell of this text would not be read as text.
 fn is_like_json(text: &str) -> bool {
-    begins_like_json(text) || json::read::value_from_str(text).is_ok()
+    begins_like_json(text) || json::read::value_from_str(text).is_ok() || !is_kept(text.trim())
 }
 
 fn begins_like_json(text: &str) -> bool {
@@ -306,6 +326,40 @@ mod tests {
         assert_eq!(read(ValueKind::Number, "1e3"), Ok(Bson::Double(1000.0)));
         for odd in ["NaN", "inf", "five", "5,5", "", "'-5"] {
             assert!(!matches!(read(ValueKind::Number, odd), Ok(Bson::Double(_) | Bson::Int32(_))), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_would_be_rounded_is_refused() {
+        for kind in [ValueKind::Number, ValueKind::Any] {
+            for rounded in
+                ["12345678901234567890", "5e-400", "1e400", "0.12345678901234567890123", " -12345678901234567890 "]
+            {
+                let told = format!("holds the number {}, which would be rounded; ", rounded.trim());
+                assert!(read(kind, rounded).is_err_and(|reason| reason.starts_with(&told)), "{rounded}");
+            }
+            assert_eq!(read(kind, "9223372036854775807"), Ok(Bson::Int64(i64::MAX)));
+            assert_eq!(read(kind, "1.10"), Ok(Bson::Double(1.1)));
+        }
+        assert_eq!(read(ValueKind::Text, "12345678901234567890"), Ok("12345678901234567890".into()));
+        let text = written(ValueKind::Any, "12345678901234567890");
+        assert_eq!(read(ValueKind::Any, &text), Ok("12345678901234567890".into()));
+        assert!(read(ValueKind::Any, "[5e-400]").is_err());
+    }
+
+    #[test]
+    fn tidy_cells_have_no_blanks_at_their_edges_and_one_unicode_form() {
+        for (cell, expected) in [
+            (" a1 ", "a1"),
+            ("a 1", "a 1"),
+            ("\u{a0}a\t", "a"),
+            ("   ", ""),
+            ("e\u{301}", "\u{e9}"),
+            ("'=1 ", "'=1 "),
+            ("'", "'"),
+            ("'t Hooft ", "'t Hooft"),
+        ] {
+            assert_eq!(tidy(cell), expected);
         }
     }
 

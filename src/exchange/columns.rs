@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 
 use super::cell::{self, Cell};
 use crate::domain::object_fields::ValueKind;
-use crate::domain::object_type::ObjectType;
+use crate::domain::object_type::{Field, ObjectType};
 use crate::raw::{CorruptBson, Elements, Value};
 
 /// What objects have beside their fields.
@@ -168,13 +168,22 @@ pub enum Heading {
 }
 
 impl Heading {
+    /// Whether a header cell is like no column of the type, not even like a misspelt one.
+    pub fn is_strange(cell: &str, object_type: &ObjectType) -> bool {
+        let bare = format!("the type {} has no field {}", object_type.name, cell::name(cell).trim());
+        cell.trim().is_empty() || Self::read(cell, object_type).is_err_and(|reason| reason == bare)
+    }
+
     /// The meaning of a header cell of a type's table.
     ///
     /// # Errors
     /// What is wrong with it, for people.
     pub fn read(cell: &str, object_type: &ObjectType) -> Result<Self, String> {
         let name = &*cell::name(cell);
-        let position = |name: &str| object_type.position(name.strip_prefix(FIELDS).unwrap_or(name));
+        let position = |name: &str| {
+            let name = name.strip_prefix(FIELDS).unwrap_or(name);
+            object_type.position(name).or_else(|| same_name(object_type, name))
+        };
         // A space at the edge of a cell is no part of a name, unless a field is called so.
         for name in [name, name.trim()] {
             if let Some(own) = Own::named(name) {
@@ -183,6 +192,9 @@ impl Heading {
             if let Some(position) = position(name) {
                 return Ok(Self::Field(position));
             }
+        }
+        if let Some(position) = only(object_type, |field| cell::tidy_name(&field.label) == cell::tidy_name(name)) {
+            return Ok(Self::Field(position));
         }
         let name = name.trim();
         let unknown = |name: &str| match name {
@@ -201,6 +213,20 @@ impl Heading {
         }
         Ok(Self::Link { position, type_name: type_name.to_owned(), field: field.to_owned() })
     }
+}
+
+/// The field of this name in another Unicode form. Some programs write letters and their accents apart.
+fn same_name(object_type: &ObjectType, name: &str) -> Option<usize> {
+    if name.is_ascii() {
+        return None;
+    }
+    only(object_type, |field| cell::tidy_name(&field.name) == cell::tidy_name(name))
+}
+
+/// The position of the one field for which this holds.
+fn only(object_type: &ObjectType, holds: impl Fn(&Field) -> bool) -> Option<usize> {
+    let mut fields = object_type.fields.iter().enumerate().filter(|(_, field)| holds(field)).map(|(place, _)| place);
+    fields.next().filter(|_| fields.next().is_none())
 }
 
 #[cfg(test)]
@@ -250,6 +276,31 @@ mod tests {
         for wrong in ["colour", "name=room/name", "room=room", "room=/x", ""] {
             assert!(Heading::read(wrong, &rack).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn labels_are_headings_where_they_name_one_field_and_unicode_forms_are_one() {
+        let document = doc! { "public_id": 1, "name": "host", "fields": [
+            { "name": "sn", "label": "Serial number", "type": "text" },
+            { "name": "nom \u{e9}", "label": "Name", "type": "text" },
+            { "name": "re\u{301}f", "label": "Name", "type": "text" },
+            { "name": "rack", "label": "sn", "type": "text" },
+        ] };
+        let raw = bson::RawDocumentBuf::try_from(document).unwrap();
+        let host = ObjectType::from_document(&raw).unwrap();
+        for (cell, place) in [
+            ("Serial number", 0),
+            (" Serial number ", 0),
+            ("sn", 0),
+            ("nom e\u{301}", 1),
+            ("nom \u{e9}", 1),
+            ("r\u{e9}f", 2),
+            ("re\u{301}f", 2),
+            ("fields.nom e\u{301}", 1),
+        ] {
+            assert_eq!(Heading::read(cell, &host), Ok(Heading::Field(place)), "{cell}");
+        }
+        assert!(Heading::read("Name", &host).is_err(), "two fields have this label");
     }
 
     #[test]

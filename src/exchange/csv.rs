@@ -7,7 +7,7 @@ pub use csv::StringRecord;
 
 use super::WriteError;
 use super::columns::Columns;
-use super::encoding::TextEncoding;
+use super::encoding::{TextEncoding, line_ends};
 use super::xlsx::MAX_COLUMNS;
 
 /// How a CSV file is written.
@@ -127,6 +127,10 @@ fn finished(writer: csv::Writer<Vec<u8>>, style: CsvStyle) -> Result<Vec<u8>, Wr
 pub struct Table {
     /// The cells of the header.
     pub header: Vec<String>,
+    /// The line that the header is on, from 1.
+    pub header_line: u64,
+    /// What to say when the header is not understood, because the file has other tables.
+    pub hint: Option<String>,
     /// The rows, each with the line that it begins on, from 1.
     pub rows: Vec<(u64, StringRecord)>,
 }
@@ -138,7 +142,7 @@ pub struct Table {
 /// A line and a sentence for people, when there is no header, or a quote that opens a cell is never closed.
 pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, String)> {
     let empty = || (1, "the file is empty; it needs a header at least".to_owned());
-    let first = text.lines().find(|line| !line.is_empty()).ok_or_else(empty)?;
+    let first = text.split(['\r', '\n']).find(|line| !line.is_empty()).ok_or_else(empty)?;
     let delimiter = delimiter.unwrap_or_else(|| Delimiter::guess(first));
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter.byte())
@@ -157,13 +161,13 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, Str
         if begin >= text.len() {
             return Ok(table);
         }
-        line += text.as_bytes()[counted..begin].split(|byte| *byte == b'\n').count() as u64 - 1;
+        line += line_ends(&text.as_bytes()[counted..begin]);
         counted = begin;
         if record.len() > MAX_COLUMNS {
             return Err((line, format!("has {} columns; a table has at most {MAX_COLUMNS}", record.len())));
         }
         if table.header.is_empty() {
-            table.header = record.iter().map(str::to_owned).collect();
+            (table.header, table.header_line) = (record.iter().map(str::to_owned).collect(), line);
         } else {
             table.rows.push((line, record));
         }
@@ -177,7 +181,7 @@ pub fn room_of_cells(bytes: &[u8]) -> usize {
     const CELL: usize = 2 * size_of::<usize>();
     const ROW: usize = 192;
     let of_byte = |byte: &u8| match byte {
-        b'\n' => ROW,
+        b'\n' | b'\r' => ROW,
         b',' | b';' | b'\t' | b'|' => CELL,
         _ => 0,
     };
@@ -205,6 +209,18 @@ mod tests {
         assert_eq!(table.header, ["a", "b"]);
         let rows: Vec<(u64, Vec<&str>)> = table.rows.iter().map(|(line, row)| (*line, row.iter().collect())).collect();
         assert_eq!(rows, [(4, vec!["1", "two\nlines"]), (8, vec!["3"]), (9, vec!["4", "5", "6"])]);
+    }
+
+    #[test]
+    fn lines_end_with_cr_lf_or_both() {
+        let lines = |text: &str| {
+            let table = read(text, None).expect("a table");
+            (table.header_line, table.rows.iter().map(|(line, _)| *line).collect::<Vec<_>>())
+        };
+        assert_eq!(lines("name,v\ra,1\rb,bad\rc,3\rd,worse\r"), (1, vec![2, 3, 4, 5]));
+        assert_eq!(lines("name,v\r\na,1\r\nb,2\rc,3\rd,4\n"), (1, vec![2, 3, 4, 5]));
+        assert_eq!(lines("\r\rname,v\r\"a\rb\",1\r\"c\r\nd\",2\r\re,3"), (3, vec![4, 6, 9]));
+        assert_eq!(read("a;b\r1,2;3,4\r5,6;7,8\r", None).expect("a table").header, ["a", "b"]);
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub fn decode(bytes: &[u8], encoding: Option<TextEncoding>) -> Result<Cow<'_, st
     if coding == UTF_8 {
         return str::from_utf8(rest).map(Cow::Borrowed).map_err(|error| {
             let before = &rest[..error.valid_up_to()];
-            let line = before.split(|byte| *byte == b'\n').count() as u64;
+            let line = line_ends(before) + 1;
             (line, "is not UTF-8; save the file as UTF-8, or say which encoding it has, for instance encoding=windows-1252".to_owned())
         });
     }
@@ -131,6 +131,14 @@ pub fn decode(bytes: &[u8], encoding: Option<TextEncoding>) -> Result<Cow<'_, st
     coding
         .decode_without_bom_handling_and_without_replacement(rest)
         .ok_or_else(|| (1, format!("the file is not {}", coding.name())))
+}
+
+/// How many lines end in these bytes: with a carriage return, a line feed, or both.
+pub(super) fn line_ends(bytes: &[u8]) -> u64 {
+    let feeds = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let returns =
+        bytes.iter().zip(bytes.iter().skip(1).chain(b" ")).filter(|(byte, next)| **byte == b'\r' && **next != b'\n');
+    (feeds + returns.count()) as u64
 }
 
 #[cfg(test)]
@@ -163,7 +171,9 @@ mod tests {
 
     #[test]
     fn bytes_of_another_encoding_are_refused_with_their_line() {
-        assert_eq!(decode(b"a\nb\nK\xe4rcher", None).unwrap_err().0, 3);
+        for text in [&b"a\nb\nK\xe4rcher"[..], b"a\rb\rK\xe4rcher", b"a\r\nb\rK\xe4rcher"] {
+            assert_eq!(decode(text, None).unwrap_err().0, 3);
+        }
         assert!(decode(b"\xff\xfea\0\0\xd8", None).is_err());
     }
 }

@@ -4,6 +4,7 @@
 //! in any spreadsheet.
 
 pub mod address;
+mod book;
 pub mod cell;
 pub mod columns;
 pub mod csv;

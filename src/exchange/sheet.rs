@@ -1,17 +1,22 @@
-//! Tables from xlsx: the cells of the first sheet as the text that a CSV file would have in their place.
+//! Tables from xlsx: the cells of a sheet as the text that a CSV file would have in their place.
+//!
+//! Law: a cell is never read as another value than the one that it shows. What a spreadsheet has rounded, has not
+//! calculated, or cannot show is an error that names the cell.
 //!
 //! Such a file is compressed, and states its own size and the places of its cells. So it is decompressed once, up to a
 //! bound, before anything is read from it. Cells are read one after the other, and their number is bounded too.
 
 use std::io::{self, Cursor, Read};
 
-use calamine::{DataRef, ExcelDateTime, Reader, Xlsx};
+use calamine::{DataRef, ExcelDateTime, Reader, Sheet, SheetType, Xlsx};
 use csv::StringRecord;
 use zip::ZipArchive;
 
+use super::book::Book;
 use super::cell::Cell;
 use super::csv::Table;
 use super::xlsx::MAX_COLUMNS;
+use crate::json::exact::{is_kept, shortened};
 
 /// The maximum size of a decompressed file, in bytes.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
@@ -28,33 +33,116 @@ const COUNTED: usize = 256 * 1024;
 /// Whole numbers beyond this are not exact: a cell holds doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads the first sheet. Rows of empty cells are skipped. `room` reserves memory, and returns whether there is enough.
+/// How a zip file begins, and so a spreadsheet.
+const ZIP: &[u8] = b"PK\x03\x04";
+/// How files of older programs begin, and spreadsheets that are protected by a password.
+const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+/// The stream of a file with a password that has its content.
+const PROTECTED: &str = "EncryptedPackage";
+
+/// What a file is that is not text and that [`read`] does not read, or that only [`read`] reads.
+pub fn foreign(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(ZIP) {
+        return Some("is no text but a zip file; add format=xlsx for a spreadsheet");
+    }
+    bytes.starts_with(COMPOUND).then(|| compound(bytes))
+}
+
+fn compound(bytes: &[u8]) -> &'static str {
+    let name: Vec<u8> = PROTECTED.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    if bytes.windows(name.len()).any(|window| window == name) {
+        return "is protected by a password; save it without one";
+    }
+    "is of an old format, such as .xls; save it as .xlsx or as CSV"
+}
+
+/// Reads a sheet, by its name or its number from 1; without either the first one. Rows of empty cells are skipped. `room`
+/// reserves memory, and returns whether there is enough.
 ///
 /// # Errors
 /// A line and a sentence for people.
-pub fn read(bytes: &[u8], room: &dyn Fn(usize) -> bool) -> Result<Table, (u64, String)> {
+pub fn read(bytes: &[u8], sheet: Option<&str>, room: &dyn Fn(usize) -> bool) -> Result<Table, (u64, String)> {
     let unreadable = |reason: String| (1, format!("the file cannot be read as xlsx: {reason}"));
+    if bytes.starts_with(COMPOUND) {
+        return Err((1, compound(bytes).to_owned()));
+    }
     within_bounds(bytes).map_err(unreadable)?;
+    let mut parts = Book::open(bytes).map_err(unreadable)?;
     let mut book = Xlsx::new(Cursor::new(bytes)).map_err(|error| unreadable(error.to_string()))?;
-    let name = book.sheet_names().first().cloned().ok_or_else(|| unreadable("it has no sheet".to_owned()))?;
-    let mut cells = book.worksheet_cells_reader(&name).map_err(|error| unreadable(error.to_string()))?;
+    let sheets = book.sheets_metadata().to_vec();
+    let place = chosen(&sheets, sheet).map_err(|reason| (1, reason))?;
+    let dates = if parts.is_from_1904 { DAYS_FROM_1904 } else { DAYS_FROM_1900 };
+    let is_uncalculated = parts.is_uncalculated;
+    let mut texts = parts.cells(place).map_err(unreadable)?;
+    let mut cells = book.worksheet_cells_reader(&sheets[place].name).map_err(|error| unreadable(error.to_string()))?;
     let mut rows = Rows { table: Table::default(), line: 0, row: Vec::new(), cells: 0, bytes: 0, uncounted: 0, room };
+    rows.table.hint = others(&sheets, place);
     while let Some(cell) = cells.next_cell_with_formula_metadata().map_err(|error| unreadable(error.to_string()))? {
+        let written = texts.next_text().map_err(unreadable)?;
         let (row, column) = cell.pos;
         let line = u64::from(row) + 1;
-        if cell.formula.is_some() && matches!(cell.value, DataRef::Empty) {
+        let is_empty =
+            matches!(cell.value, DataRef::Empty) || is_uncalculated && matches!(cell.value, DataRef::Float(0.0));
+        if cell.formula.is_some() && is_empty {
             let name = name_of(row, column);
             let reason = format!(
                 "the formula in cell {name} was never calculated; open the file in a spreadsheet program and save it, or put a value there"
             );
             return Err((line, reason));
         }
-        let text = text_of(&cell.value).map_err(|reason| (line, format!("cell {} {reason}", name_of(row, column))))?;
+        let text = text_of(&cell.value, &written, dates);
+        let text = text.map_err(|reason| (line, format!("cell {} {reason}", name_of(row, column))))?;
         if let Some(text) = text {
             rows.put(line, column as usize, text).map_err(|reason| (line, reason))?;
         }
     }
     rows.finish()
+}
+
+/// The position of the sheet that is named, or of the first one.
+fn chosen(sheets: &[Sheet], named: Option<&str>) -> Result<usize, String> {
+    let by_name = |name: &str| sheets.iter().position(|sheet| sheet.name.trim() == name.trim());
+    let by_number = |name: &str| name.parse::<usize>().ok()?.checked_sub(1).filter(|place| *place < sheets.len());
+    let place = match named {
+        None if sheets.is_empty() => return Err("the file has no sheet".to_owned()),
+        None => 0,
+        Some(name) => by_name(name).or_else(|| by_number(name)).ok_or_else(|| {
+            format!("there is no sheet {name}; the file has {}", listed(sheets.iter().map(|sheet| sheet.name.as_str())))
+        })?,
+    };
+    let what = match sheets[place].typ {
+        SheetType::WorkSheet => return Ok(place),
+        SheetType::ChartSheet => "a chart",
+        _ => "no table",
+    };
+    let tables = sheets.iter().filter(|sheet| sheet.typ == SheetType::WorkSheet).map(|sheet| sheet.name.as_str());
+    let tables: Vec<&str> = tables.collect();
+    let rest = if tables.is_empty() {
+        "the file has no other".to_owned()
+    } else {
+        format!("choose one by sheet=<name or number>: {}", listed(tables.into_iter()))
+    };
+    Err(format!("the sheet {} is {what}; {rest}", sheets[place].name))
+}
+
+/// What to say when the sheet is not the one that was meant; nothing where there is no other.
+fn others(sheets: &[Sheet], place: usize) -> Option<String> {
+    let others = sheets.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, sheet)| sheet.name.as_str());
+    (sheets.len() > 1).then(|| {
+        format!(
+            "the sheet {} was read; choose another by sheet=<name or number>: {}",
+            sheets[place].name,
+            listed(others)
+        )
+    })
+}
+
+/// Names with commas between them, not too many.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MOST: usize = 20;
+    let names: Vec<&str> = names.collect();
+    let more = if names.len() > MOST { ", ..." } else { "" };
+    format!("{}{more}", names[..names.len().min(MOST)].join(", "))
 }
 
 /// Unpacks everything without keeping it.
@@ -122,17 +210,26 @@ fn claimed(said: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The text of a cell; nothing where it is empty.
-fn text_of(value: &DataRef<'_>) -> Result<Option<String>, String> {
+/// The days that a spreadsheet shows as dates: from 1900-01-01, or from 1904-01-01, up to 9999-12-31. Less than a day is a
+/// time.
+const DAYS_FROM_1900: f64 = 2_958_466.0;
+const DAYS_FROM_1904: f64 = 2_957_004.0;
+
+/// The text of a cell; nothing where it is empty. `written` is the text of its value in the file; dates end before
+/// `days`.
+fn text_of(value: &DataRef<'_>, written: &str, days: f64) -> Result<Option<String>, String> {
     Ok(Some(match value {
         DataRef::Empty => return Ok(None),
         DataRef::Int(number) => number.to_string(),
-        DataRef::Float(number) => number_text(*number),
+        DataRef::Float(number) => number_text(*number, written.trim())?,
         DataRef::String(text) => text.clone(),
         DataRef::SharedString(text) => (*text).to_owned(),
         DataRef::Bool(flag) => Cell::Flag(*flag).as_text().into_owned(),
-        DataRef::DateTime(moment) if moment.is_duration() => number_text(moment.as_f64()),
-        DataRef::DateTime(moment) => moment_text(*moment),
+        DataRef::DateTime(moment) if moment.is_duration() => duration_text(moment.as_f64())?,
+        DataRef::DateTime(moment) if (0.0..days).contains(&moment.as_f64()) => moment_text(*moment),
+        DataRef::DateTime(moment) => {
+            return Err(format!("is formatted as a date, but {} is none that a spreadsheet has", moment.as_f64()));
+        }
         DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => text.clone(),
         DataRef::Error(error) => return Err(format!("holds the error {error} of the spreadsheet")),
     })
@@ -150,12 +247,34 @@ fn name_of(row: u32, column: u32) -> String {
     format!("{}{}", letters.iter().collect::<String>(), u64::from(row) + 1)
 }
 
-/// A cell does not tell 5.0 from 5.
-fn number_text(number: f64) -> String {
-    if number.fract() == 0.0 && number.abs() <= EXACT {
-        return format!("{number:.0}");
+/// A cell does not tell 5.0 from 5. A number that a spreadsheet does not hold as it is written may have been another one.
+fn number_text(number: f64, written: &str) -> Result<String, String> {
+    let is_whole = number.fract() == 0.0;
+    let text = if is_whole { format!("{number:.0}") } else { Cell::Double(number).as_text().into_owned() };
+    let is_rounded =
+        !number.is_finite() || is_whole && number.abs() > EXACT || number.abs() == EXACT && text != written;
+    if is_rounded || !is_kept(written) {
+        let written = if written.is_empty() { text } else { shortened(written) };
+        return Err(format!(
+            "holds the number {written}, which a spreadsheet rounds; format the column as text, and enter the number again"
+        ));
     }
-    Cell::Double(number).as_text().into_owned()
+    Ok(text)
+}
+
+/// Hours, minutes and seconds, as a spreadsheet shows them.
+fn duration_text(days: f64) -> Result<String, String> {
+    /// Days of some thousand years.
+    const MOST: f64 = 3_000_000.0;
+    if !(-MOST..MOST).contains(&days) {
+        return Err(format!("is formatted as a duration, but {days} days are too long"));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the number of milliseconds is bounded")]
+    let milliseconds = (days * 86_400_000.0).round() as i64;
+    let sign = if milliseconds < 0 { "-" } else { "" };
+    let (seconds, rest) = (milliseconds.abs() / 1000, milliseconds.abs() % 1000);
+    let fraction = if rest == 0 { String::new() } else { format!(".{rest:03}") };
+    Ok(format!("{sign}{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60))
 }
 
 /// A day begins with 1; a smaller value is a time without a day.
@@ -192,8 +311,9 @@ impl Rows<'_> {
         }
         let width = if self.table.header.is_empty() { MAX_COLUMNS } else { self.table.header.len() };
         if column >= width {
+            let hint = self.table.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
             let header = "the header is the first row that has cells";
-            return Err(format!("has a cell in column {}, which has no header; {header}", column + 1));
+            return Err(format!("has a cell in column {}, which has no header; {header}{hint}", column + 1));
         }
         self.bytes += text.len() as u64;
         if self.bytes > MOST_BYTES {
@@ -212,7 +332,7 @@ impl Rows<'_> {
             return Ok(());
         }
         if self.table.header.is_empty() {
-            self.table.header = row;
+            (self.table.header, self.table.header_line) = (row, self.line);
             return Ok(());
         }
         self.cells += self.table.header.len();
@@ -238,7 +358,8 @@ impl Rows<'_> {
     fn finish(mut self) -> Result<Table, (u64, String)> {
         self.end_row().map_err(|reason| (self.line, reason))?;
         if self.table.header.is_empty() {
-            return Err((1, "the first sheet is empty; it needs a header at least".to_owned()));
+            let hint = self.table.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            return Err((1, format!("the sheet is empty; it needs a header at least{hint}")));
         }
         Ok(self.table)
     }
@@ -255,7 +376,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Table, (u64, String)> {
-        super::read(bytes, &|_| true)
+        super::read(bytes, None, &|_| true)
     }
 
     #[test]
@@ -267,9 +388,9 @@ mod tests {
         });
         let left = std::cell::Cell::new(900 * 1024_usize);
         let room = |bytes: usize| left.get().checked_sub(bytes).map(|rest| left.set(rest)).is_some();
-        assert!(super::read(&bytes, &room).is_err_and(|(_, reason)| reason.contains("in several files")));
+        assert!(super::read(&bytes, None, &room).is_err_and(|(_, reason)| reason.contains("in several files")));
         left.set(2 * 1024 * 1024);
-        assert!(super::read(&bytes, &room).is_ok());
+        assert!(super::read(&bytes, None, &room).is_ok());
     }
 
     fn book(fill: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
@@ -339,6 +460,146 @@ mod tests {
         }
         let (_, reason) = read(&with_cells("<c r=\"B2\" t=\"e\"><f>1/0</f><v>#DIV/0!</v></c>")).expect_err("an error");
         assert_eq!(reason, "cell B2 holds the error #DIV/0! of the spreadsheet");
+    }
+
+    fn texts(bytes: &[u8]) -> Vec<String> {
+        let table = read(bytes).expect("a table");
+        table.rows.iter().flat_map(|(_, row)| row.iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
+    #[test]
+    fn a_number_that_a_spreadsheet_rounds_is_refused_with_its_cell() {
+        for rounded in [
+            "8939010102358478435",
+            "8939010102358478436",
+            "8.9390101023584788E+18",
+            "12345678901234567",
+            "-12345678901234568",
+            "9007199254740993",
+            "0.12345678901234567890123",
+            "5e-400",
+            "1E+300",
+        ] {
+            let (line, reason) = read(&with_cells(&format!("<c r=\"A2\"><v>{rounded}</v></c>"))).expect_err(rounded);
+            let told = format!(
+                "cell A2 holds the number {rounded}, which a spreadsheet rounds; format the column as text, and"
+            );
+            assert!(line == 2 && reason.starts_with(&told), "{reason}");
+        }
+        for (kept, text) in [
+            ("9007199254740992", "9007199254740992"),
+            ("-9007199254740991", "-9007199254740991"),
+            ("0.10000000000000001", "0.1"),
+            ("1.5E-7", "1.5e-7"),
+            ("4.0", "4"),
+            ("1E3", "1000"),
+            ("0.1", "0.1"),
+        ] {
+            assert_eq!(texts(&with_cells(&format!("<c r=\"A2\"><v>{kept}</v></c><c r=\"B2\"/>")))[0], text);
+        }
+    }
+
+    #[test]
+    fn a_formula_that_its_writer_left_to_others_is_refused_where_it_is_zero() {
+        let later = |cells: &str| {
+            with_part(&with_cells(cells), "xl/workbook.xml", |book| {
+                book.replace("<calcPr calcId=\"124519\"/>", "<calcPr fullCalcOnLoad=\"1\"/>")
+            })
+        };
+        let zero = later("<c r=\"B2\"><f>1+1</f><v>0</v></c>");
+        let (_, reason) = read(&zero).expect_err("not calculated");
+        assert!(reason.starts_with("the formula in cell B2 was never calculated; "), "{reason}");
+        assert_eq!(texts(&later("<c r=\"A2\"><v>0</v></c><c r=\"B2\"><f>1+1</f><v>2</v></c>")), ["0", "2"]);
+        let mut book = Workbook::new();
+        let sheet = book.add_worksheet();
+        sheet.write_string(0, 0, "name").expect("a cell");
+        sheet.write_formula(1, 0, "=\"a\"&\"b\"").expect("a cell");
+        assert!(read(&book.save_to_buffer().expect("a workbook")).is_err());
+    }
+
+    /// A book with these values in one column, formatted so.
+    fn formatted(values: &[f64], format: &str) -> Vec<u8> {
+        book(|sheet| {
+            sheet.write_string(0, 0, "at").expect("a cell");
+            let format = Format::new().set_num_format(format);
+            for (row, value) in (1..).zip(values) {
+                sheet.write_number_with_format(row, 0, *value, &format).expect("a cell");
+            }
+        })
+    }
+
+    #[test]
+    fn a_date_that_no_spreadsheet_shows_is_refused() {
+        for value in [3_000_000.0, 2_958_466.0, -1.0, -0.5] {
+            let (line, reason) = read(&formatted(&[1.0, value], "yyyy-mm-dd")).expect_err("no date");
+            let told = format!("cell A3 is formatted as a date, but {value} is none that a spreadsheet has");
+            assert_eq!((line, reason), (3, told));
+        }
+        assert_eq!(texts(&formatted(&[2_958_465.0], "yyyy-mm-dd")), ["9999-12-31T00:00:00.000Z"]);
+        let from_1904 = |value| {
+            with_part(&formatted(&[value], "yyyy-mm-dd"), "xl/workbook.xml", |book| {
+                book.replace("<workbookPr ", "<workbookPr date1904=\"1\" ")
+            })
+        };
+        assert_eq!(texts(&from_1904(2_957_003.0)), ["9999-12-31T00:00:00.000Z"]);
+        assert!(read(&from_1904(2_957_004.0)).is_err());
+    }
+
+    #[test]
+    fn a_duration_is_hours_as_a_spreadsheet_shows_them() {
+        let found = texts(&formatted(&[1.5, 0.25, 100.0, 1.0 / 86_400_000.0, -0.5], "[h]:mm:ss"));
+        assert_eq!(found, ["36:00:00", "06:00:00", "2400:00:00", "00:00:00.001", "-12:00:00"]);
+        assert!(read(&formatted(&[1e9], "[h]:mm:ss")).is_err());
+    }
+
+    /// Three sheets, the first of which is a cover.
+    fn three_sheets() -> Vec<u8> {
+        let mut book = Workbook::new();
+        for (name, header) in [("Cover", "Assets"), ("Data", "name"), ("2024", "more")] {
+            let sheet = book.add_worksheet().set_name(name).expect("a name");
+            sheet.write_string(2, 0, header).expect("a cell");
+        }
+        book.save_to_buffer().expect("a workbook")
+    }
+
+    #[test]
+    fn a_sheet_is_chosen_by_name_or_number() {
+        let bytes = three_sheets();
+        for (sheet, header) in
+            [(None, "Assets"), (Some("Data"), "name"), (Some("2"), "name"), (Some("2024"), "more"), (Some("3"), "more")]
+        {
+            let table = super::read(&bytes, sheet, &|_| true).expect("a table");
+            assert_eq!((table.header, table.header_line), (vec![header.to_owned()], 3));
+        }
+        let hint = read(&bytes).expect("a table").hint;
+        assert_eq!(
+            hint.as_deref(),
+            Some("the sheet Cover was read; choose another by sheet=<name or number>: Data, 2024")
+        );
+        for wrong in ["4", "0", "data"] {
+            let (_, reason) = super::read(&bytes, Some(wrong), &|_| true).expect_err("no such sheet");
+            assert_eq!(reason, format!("there is no sheet {wrong}; the file has Cover, Data, 2024"));
+        }
+    }
+
+    #[test]
+    fn a_chart_a_password_and_an_old_file_have_words_of_their_own() {
+        let mut workbook = Workbook::new();
+        let mut chart = rust_xlsxwriter::Chart::new_column();
+        chart.add_series().set_values("Data!$A$1:$A$2");
+        workbook.add_chartsheet().set_name("Graph").expect("a name").insert_chart(0, 0, &chart).expect("a chart");
+        workbook.add_worksheet().set_name("Data").expect("a name").write_string(0, 0, "name").expect("a cell");
+        let bytes = workbook.save_to_buffer().expect("a workbook");
+        let (_, reason) = read(&bytes).expect_err("a chart");
+        assert_eq!(reason, "the sheet Graph is a chart; choose one by sheet=<name or number>: Data");
+        assert!(super::read(&bytes, Some("Data"), &|_| true).is_ok());
+        let wide: Vec<u8> = PROTECTED.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let protected = [COMPOUND, &[0; 100], &wide].concat();
+        assert_eq!(read(&protected).expect_err("protected").1, "is protected by a password; save it without one");
+        let old = [COMPOUND, &[0; 100]].concat();
+        assert_eq!(read(&old).expect_err("old").1, "is of an old format, such as .xls; save it as .xlsx or as CSV");
+        assert_eq!(foreign(&old), Some("is of an old format, such as .xls; save it as .xlsx or as CSV"));
+        assert!(foreign(&bytes).is_some_and(|told| told.contains("format=xlsx")) && foreign(b"name\n").is_none());
     }
 
     #[test]

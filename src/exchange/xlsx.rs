@@ -17,8 +17,8 @@ pub const MAX_ROWS: u64 = 1_048_576;
 pub const MAX_COLUMNS: usize = 16_384;
 /// Most characters of a cell.
 pub const MAX_CHARACTERS: usize = 32_767;
-/// Whole numbers beyond this are text: a cell holds doubles.
-const EXACT: u64 = 1 << 53;
+/// Numbers with more digits are text: spreadsheet programs write only so many when they save a file.
+const DIGITS: usize = 15;
 
 /// A sheet that is being written.
 pub struct Sheet {
@@ -86,10 +86,10 @@ impl Sheet {
                 Cell::Empty => continue,
                 Cell::Flag(flag) => sheet.write_boolean(self.rows, column, *flag),
                 #[expect(clippy::cast_precision_loss, reason = "the condition leaves numbers that doubles have")]
-                Cell::Integer(number) if number.unsigned_abs() <= EXACT => {
-                    sheet.write_number(self.rows, column, *number as f64)
+                Cell::Integer(number) if has_few_digits(cell) => sheet.write_number(self.rows, column, *number as f64),
+                Cell::Double(number) if number.fract() != 0.0 && has_few_digits(cell) => {
+                    sheet.write_number(self.rows, column, *number)
                 }
-                Cell::Double(number) if number.fract() != 0.0 => sheet.write_number(self.rows, column, *number),
                 // A cell does not tell 5.0 from 5.
                 Cell::Double(_) | Cell::Integer(_) => sheet.write_string(self.rows, column, cell.as_text()),
                 Cell::Text(text) if text.chars().count() > MAX_CHARACTERS => {
@@ -114,6 +114,14 @@ impl Sheet {
     pub fn finish(mut self, file: impl Write + Send) -> Result<(), WriteError> {
         self.workbook.save_to_writer(file).map_err(failed)
     }
+}
+
+/// Whether a spreadsheet keeps all digits of a number.
+fn has_few_digits(cell: &Cell<'_>) -> bool {
+    let text = cell.as_text();
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').count();
+    digits <= DIGITS
 }
 
 fn failed(error: XlsxError) -> WriteError {

@@ -21,7 +21,7 @@ use crate::exchange::encoding::{self, TextEncoding};
 use crate::plural::counted;
 use crate::query::{Fields, Filter};
 use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
-use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
+use crate::service::import::{self, ImportQuery, ImportReport, Imported, Importer, Repeat};
 use crate::service::{Caller, ErrorCode, advice};
 use crate::store::StoreError;
 
@@ -191,7 +191,7 @@ fn plain(name: &str) -> String {
 }
 
 /// What an import knows.
-const IMPORT: [&str; 6] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding"];
+const IMPORT: [&str; 9] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding", "sheet", "trim", "again"];
 
 operation! {
     /// Create and change objects from a file: all of its lines, or none.
@@ -215,12 +215,23 @@ pub(super) async fn import_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&IMPORT, state.params.unknown)?;
-    let repeat = key.key.clone().map_or(Repeat::Never, Repeat::Key);
+    let repeat = match key.key.clone() {
+        Some(key) => Repeat::Key(key),
+        None if sent.flag("again")? => Repeat::Never,
+        None => Repeat::File,
+    };
     let query = import_query(&sent, (file.said, file.encoding), repeat)?;
     let importer = Importer { access: ExportAccess::Of(&caller.0), user_id: caller.0.user_id };
-    let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;
+    let Imported { report, earlier } = import::import_objects(&state.services, importer, &query, file.bytes).await?;
     drop((file.place, file.arriving));
     let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
+    if let Some(earlier) = earlier.filter(|_| query.repeat == Repeat::File) {
+        let earlier = earlier.try_to_rfc3339_string().unwrap_or_default();
+        let message = format!(
+            "this file was imported at {earlier}, and nothing was changed now; again=true creates its objects once more"
+        );
+        return Err(ApiError::new(ErrorCode::ImportRepeated, message).reporting(written));
+    }
     if report.is_good() {
         return Ok(envelope::json(StatusCode::OK, written.to_string().into_bytes(), |_| {}));
     }
@@ -252,9 +263,17 @@ fn import_query(
     {
         return Err(ApiError::parameter(name, "goes with format=csv only"));
     }
+    let sheet = sent.get("sheet").filter(|name| !name.trim().is_empty()).map(str::to_owned);
+    if format != "xlsx" && sheet.is_some() {
+        return Err(ApiError::parameter("sheet", "goes with format=xlsx only"));
+    }
+    let trim = sent.get("trim").is_none() || sent.flag("trim")?;
+    if format == "ndjson" && !trim {
+        return Err(ApiError::parameter("trim", "goes with tables only: texts of JSON are never trimmed"));
+    }
     let form = match format {
         "csv" => import::ImportForm::Csv { delimiter, encoding: encoding.or(said_encoding) },
-        "xlsx" => import::ImportForm::Xlsx,
+        "xlsx" => import::ImportForm::Xlsx { sheet },
         _ => import::ImportForm::Ndjson,
     };
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
@@ -263,5 +282,5 @@ fn import_query(
     if key.as_deref() == Some("") {
         return Err(ApiError::parameter("key", "is empty; name a field, or leave it out for new objects"));
     }
-    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, repeat })
+    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, trim, repeat })
 }

@@ -69,6 +69,14 @@ impl Once {
             old = old.and(removal(doc! {"user_id": self.user_id, "done_at": {"$lt": oldest}})?);
         }
         services.store.commit(old).await?;
+        self.known_marks(services).await
+    }
+
+    /// As [`Once::marks`], but removes nothing. Of marks that are too old some may be among them.
+    ///
+    /// # Errors
+    /// As [`Once::marks`].
+    pub(super) async fn known_marks(&self, services: &Services) -> Result<Documents, ServiceError> {
         let query = FindQuery::new(Filter::equals("of", self.of.as_str()), services.max_time);
         let marks = services.store.find(IMPORTS, &query).await?;
         if marks.iter().any(|mark| text(mark, "request") != Some(&self.request)) {

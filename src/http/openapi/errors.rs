@@ -182,7 +182,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TooManyObjects => &[BULK_WRITES],
         ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
         ErrorCode::ExportDoesNotFit => &[EXPORTS],
-        ErrorCode::ImportRefused => &[IMPORTS],
+        ErrorCode::ImportRefused | ErrorCode::ImportRepeated => &[IMPORTS],
         ErrorCode::ImportKey => &[IMPORTS],
         ErrorCode::StateInvalid => &[Operations(&["set_state"])],
         ErrorCode::TypePublicIdTaken => &[Operations(&["create_type", "restore_type"])],

@@ -179,7 +179,7 @@ pub struct ImportParameters {
     /// The type of all objects in the file.
     #[param(minimum = 1)]
     pub type_id: i64,
-    /// A table as text, lines of JSON, or the first sheet of a spreadsheet.
+    /// A table as text, lines of JSON, or a sheet of a spreadsheet.
     #[param(required = false, schema_with = import_format)]
     pub format: String,
     /// The field whose value identifies objects; without it their id does.
@@ -194,6 +194,15 @@ pub struct ImportParameters {
     /// For CSV: the encoding; by default that of the byte-order mark, else UTF-8.
     #[param(required = false, schema_with = encoding)]
     pub encoding: String,
+    /// For xlsx: the name of the sheet, or its number from 1; by default the first one.
+    #[param(required = false, min_length = 1)]
+    pub sheet: String,
+    /// For tables: `false` keeps the blanks at the edges of cells, and the Unicode form of their letters.
+    #[param(required = false, default = true)]
+    pub trim: bool,
+    /// `true` creates the objects of a file without ids and key again, although it was imported within the last day.
+    #[param(required = false, default = false)]
+    pub again: bool,
 }
 
 /// The parameters of lists without pages.

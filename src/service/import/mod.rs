@@ -12,6 +12,7 @@
 
 mod found;
 mod journal;
+mod near;
 mod plan;
 mod report;
 mod rows;
@@ -72,6 +73,8 @@ pub struct ImportQuery {
     pub dry_run: bool,
     /// The form of the file.
     pub form: ImportForm,
+    /// Whether cells lose the blanks at their edges, and get the usual Unicode form.
+    pub trim: bool,
     /// The identity of the import.
     pub repeat: Repeat,
 }
@@ -127,9 +130,9 @@ pub async fn import_objects(
         types: Arc::clone(&types),
         entry: Arc::clone(entry),
         key,
+        trim: query.trim,
         unseen: importer.access.unseen(&types),
     });
-    let form = query.form;
     let mut rows;
     let mut journal;
     let said;
@@ -137,7 +140,7 @@ pub async fn import_objects(
         let (reading, query) = (Arc::clone(&reading), query.clone());
         let read = move |means: &Means| {
             let journal = ImportNote::of(reading.entry.object_type.public_id, &file);
-            (reading.read(&file, form, &|bytes| means.hold(bytes).is_ok()), journal, hash_of(&query, &file))
+            (reading.read(&file, &query.form, &|bytes| means.hold(bytes).is_ok()), journal, hash_of(&query, &file))
         };
         admission::work(read).await.map_err(StoreError::from)?
     };
@@ -148,7 +151,7 @@ pub async fn import_objects(
     check_looking_up(importer, entry, query, names_ids)?;
     let nameless = rows.list.iter().filter(|row| row.public_id.is_none()).count();
     let once = match &query.repeat {
-        _ if query.dry_run => None,
+        Repeat::Key(_) if query.dry_run => None,
         Repeat::Never => None,
         Repeat::Key(name) => Some(Once::new(importer.user_id, "import", name, said)),
         Repeat::File if key.is_none() && nameless > 0 => Some(Once::new(importer.user_id, "file", &said.text(), said)),
@@ -159,9 +162,15 @@ pub async fn import_objects(
         journal.resume(services, &mut rows).await?;
     }
     let mut written = Vec::new();
+    let mut warnings = std::mem::take(&mut rows.warnings);
+    let mut has_compared_keys = false;
     let mut rows = Arc::new(rows);
     for _ in 0..ATTEMPTS {
-        if let Some(once) = &once
+        if let Some(once) = once.as_ref().filter(|_| query.dry_run) {
+            if let Some(mark) = once.known_marks(services).await?.first() {
+                return told_again(mark);
+            }
+        } else if let Some(once) = &once
             && let Some(mark) = once.marks(services).await?.first()
         {
             // The first attempt may have ended between its last unit and this.
@@ -197,15 +206,20 @@ pub async fn import_objects(
             add_in_order(&mut refused, written);
             return Ok(Imported::now(refused));
         }
+        if !std::mem::replace(&mut has_compared_keys, true) {
+            warnings.extend(near::near_keys(services, &reading, &rows, &plan).await?);
+        }
         if query.dry_run {
-            return Ok(Imported::now(foretold(&plan)));
+            let mut report = foretold(&plan);
+            report.warn(warnings);
+            return Ok(Imported::now(report));
         }
         if is_bounded && !journal.is_noted() {
             // From here on the lines have the noted ids, which the plan must know.
             journal.begin(services, own(&mut rows)?, services.now()).await?;
             continue;
         }
-        let finish = once.as_ref().map(|once| Finish { once, before: &written });
+        let finish = once.as_ref().map(|once| Finish { once, before: &written, warnings: &warnings });
         let step = write::write(services, query.type_id, plan, looked_at, finish);
         let step = as_action(entry::Action::Import, step).await?;
         written.extend(step.lines);
@@ -213,6 +227,7 @@ pub async fn import_objects(
             journal.end(services).await?;
             let mut report = ImportReport::default();
             add_in_order(&mut report, written);
+            report.warn(warnings);
             return Ok(Imported::now(report));
         }
         require_type(services, query.type_id).await?;
@@ -224,7 +239,8 @@ pub async fn import_objects(
 fn hash_of(query: &ImportQuery, file: &[u8]) -> Hash {
     let key = query.key.as_deref().unwrap_or_default();
     let hash = Hash::default().with(&query.type_id.to_be_bytes()).with(key.as_bytes());
-    hash.with(format!("{:?}", query.form).as_bytes()).with(file)
+    let hash = hash.with(format!("{:?}", query.form).as_bytes()).with(file);
+    if query.trim { hash } else { hash.with(b"untrimmed") }
 }
 
 /// The report that a mark holds.

@@ -243,10 +243,27 @@ impl Planner {
             }
             Err(violations) => {
                 // Unreadable cells were reported already.
-                let said = errors.listed_since(before).map(|error| error.field.clone()).collect();
+                let mut said: HashSet<String> = errors.listed_since(before).map(|error| error.field.clone()).collect();
+                if old.is_none() {
+                    self.tell_missing(row, &input.fields, &mut said, errors);
+                }
                 errors.add_violations(row.line, violations, &input.fields, &said);
                 None
             }
+        }
+    }
+
+    /// Reports the required fields that a new object lacks: a table once, by their column, lines of JSON each.
+    fn tell_missing(&self, row: &Row, sent: &[FieldValue], said: &mut HashSet<String>, errors: &mut ReportErrors) {
+        for name in self.reading.entry.rules.missing(sent) {
+            match row.source {
+                RowSource::Cells(_) => errors.push_missing(self.rows.header, name),
+                RowSource::Document(_) => {
+                    errors.push(ReportError::new(row.line, name, "is required, and the line has no such field"));
+                }
+            }
+            // The pointer of what is not there.
+            said.insert("fields".to_owned());
         }
     }
 
@@ -261,7 +278,8 @@ impl Planner {
         let mut body = Document::new();
         let mut fields = Vec::with_capacity(self.rows.columns.len());
         let mut links = self.rows.links.iter().enumerate();
-        for (heading, text) in self.rows.columns.iter().zip(cells) {
+        for (heading, written) in self.rows.columns.iter().zip(cells) {
+            let text = &*self.reading.tidy(written);
             let value = match heading {
                 Heading::Own(Own::PublicId | Own::EditorId | Own::CreationTime | Own::LastEditTime) => continue,
                 Heading::Own(own) => cell::read(own.kind(), text),
@@ -272,7 +290,9 @@ impl Planner {
                     match (cell::read(kind, text), old) {
                         (Ok(value), Some(old)) if old.value == value => Ok(value),
                         // Values with the same exported form are equal.
-                        (_, Some(old)) if cell::text_of(kind, &old.value).as_deref() == Ok(text) => {
+                        (_, Some(old))
+                            if cell::text_of(kind, &old.value).is_ok_and(|old| old == text || old == written) =>
+                        {
                             Ok(old.value.clone())
                         }
                         (read, _) => read,
@@ -326,6 +346,7 @@ impl Planner {
             errors.push(ReportError::new(row.line, "type_id", format!("the file is for type {own}")));
         }
         body.remove("type_id");
+        body.remove("_id");
         if body.get("public_id") == Some(&Bson::Null) {
             body.remove("public_id");
         }

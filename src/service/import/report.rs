@@ -1,6 +1,6 @@
 //! What an import did, or would do, line by line.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,6 +11,8 @@ use crate::domain::violation::clipped;
 
 /// Most lines that a report lists.
 pub const MAX_LINES: usize = 10_000;
+/// Most warnings that a report lists.
+pub(super) const MAX_WARNINGS: usize = 100;
 /// Most errors that a report lists.
 pub const MAX_ERRORS: usize = 1_000;
 
@@ -35,6 +37,10 @@ pub struct ImportReport {
     pub errors: Vec<ReportError>,
     /// How many errors are not in the list.
     pub errors_left_out: usize,
+    /// What was taken but may not be what was meant, in the order of the file; at most 100.
+    pub warnings: Vec<ReportError>,
+    /// How many warnings are not in the list.
+    pub warnings_left_out: usize,
 }
 
 /// What happened to a line.
@@ -50,14 +56,14 @@ pub struct ReportLine {
     pub public_id: Option<i64>,
 }
 
-/// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+/// What is wrong with a line, or noticeable about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportError {
     /// The line of the file, from 1.
     pub line: u64,
     /// The field or column; empty where it is the line as a whole.
     pub field: String,
-    /// The error, and how to correct it.
+    /// What it is, and how to correct it.
     pub reason: String,
 }
 
@@ -82,6 +88,10 @@ struct KeptReport {
     unchanged: usize,
     runs: Vec<Run>,
     lines_left_out: usize,
+    #[serde(default)]
+    warnings: Vec<ReportError>,
+    #[serde(default)]
+    warnings_left_out: usize,
 }
 
 /// A run of consecutive lines with the same outcome, and with consecutive ids or none: the first line, the outcome, the
@@ -137,6 +147,8 @@ pub(super) struct ReportErrors {
     lines: usize,
     /// The last one of them.
     last: u64,
+    /// The columns that are missing.
+    missing: BTreeSet<String>,
 }
 
 impl ReportErrors {
@@ -147,6 +159,15 @@ impl ReportErrors {
             self.last = error.line;
         }
         if self.listed.len() < MAX_ERRORS { self.listed.push(error) } else { self.left_out += 1 }
+    }
+
+    /// Adds that the table lacks a column, once for all lines that need it.
+    pub(super) fn push_missing(&mut self, header: u64, field: &str) {
+        if self.missing.insert(field.to_owned()) {
+            let reason = "is required, but the table has no such column";
+            self.listed.push(ReportError::new(header, field, reason));
+            self.lines += usize::from(self.missing.len() == 1);
+        }
     }
 
     /// Adds the violations of the body of a line with these fields, except for fields that already have an error in
@@ -200,6 +221,14 @@ impl ImportReport {
         Self { failed: lines, dry_run, errors: listed, errors_left_out: left_out, ..Self::default() }
     }
 
+    /// Adds warnings; after the first [`MAX_WARNINGS`] they are only counted.
+    pub(super) fn warn(&mut self, mut warnings: Vec<ReportError>) {
+        self.warnings.append(&mut warnings);
+        self.warnings.sort_by_key(|warning| warning.line);
+        self.warnings_left_out += self.warnings.len().saturating_sub(MAX_WARNINGS);
+        self.warnings.truncate(MAX_WARNINGS);
+    }
+
     /// Adds what happened to a line.
     pub fn add(&mut self, line: ReportLine) {
         match line.action {
@@ -218,17 +247,19 @@ impl ImportReport {
                 runs.push(Run(line.line, line.action, line.public_id, 1));
             }
         }
-        let Self { created, updated, unchanged, lines_left_out, .. } = *self;
-        let kept = KeptReport { created, updated, unchanged, runs, lines_left_out };
+        let Self { created, updated, unchanged, lines_left_out, warnings_left_out, .. } = *self;
+        let warnings = self.warnings.clone();
+        let kept = KeptReport { created, updated, unchanged, runs, lines_left_out, warnings, warnings_left_out };
         serde_json::to_string(&kept).expect("numbers and strings can always be written")
     }
 
     /// The stored report; `None` if the text is not one.
     pub(super) fn from_kept(text: &str) -> Option<Self> {
         let Ok(kept) = serde_json::from_str(text) else { return Self::from_kept_in_full(text) };
-        let KeptReport { created, updated, unchanged, runs, lines_left_out } = kept;
+        let KeptReport { created, updated, unchanged, runs, lines_left_out, warnings, warnings_left_out } = kept;
         let lines = runs.iter().flat_map(Run::lines).take(MAX_LINES).collect();
-        Some(Self { created, updated, unchanged, lines, lines_left_out, ..Self::default() })
+        let counts = Self { created, updated, unchanged, ..Self::default() };
+        Some(Self { lines, lines_left_out, warnings, warnings_left_out, ..counts })
     }
 
     fn from_kept_in_full(text: &str) -> Option<Self> {

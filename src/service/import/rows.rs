@@ -1,5 +1,6 @@
 //! A file as rows: the content of each line, without queries to the store.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::service::resource;
 use crate::service::type_catalog::{TypeEntry, Types};
 
 /// The form of a file that comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportForm {
     /// A table as text.
     Csv {
@@ -30,8 +31,11 @@ pub enum ImportForm {
     },
     /// An object a line.
     Ndjson,
-    /// A table of a spreadsheet: its first sheet.
-    Xlsx,
+    /// A table of a spreadsheet.
+    Xlsx {
+        /// The name of the sheet, or its number from 1; `None`: the first one.
+        sheet: Option<String>,
+    },
 }
 
 /// A file that was read.
@@ -41,8 +45,11 @@ pub(super) struct ImportRows {
     pub(super) columns: Vec<Heading>,
     /// The columns that refer to objects by the value of a field.
     pub(super) links: Vec<ReferenceColumn>,
+    /// The line of the header of a table.
+    pub(super) header: u64,
     pub(super) list: Vec<Row>,
     pub(super) errors: ReportErrors,
+    pub(super) warnings: Vec<ReportError>,
 }
 
 /// A column that refers to objects by the value of a field.
@@ -79,34 +86,31 @@ pub(super) struct RowReading {
     pub(super) entry: Arc<TypeEntry>,
     /// The position of the key field.
     pub(super) key: Option<usize>,
+    /// Whether cells lose the blanks at their edges, and get the usual Unicode form.
+    pub(super) trim: bool,
     /// The types that are not there for the caller.
     pub(super) unseen: HashSet<i64>,
 }
-
-/// How a zip file begins, and so a spreadsheet.
-const ZIP: &[u8] = b"PK\x03\x04";
 
 /// The memory that an import takes, as a multiple of the size of its file.
 const GROWTH: usize = 4;
 
 impl RowReading {
     /// Reads a file; the result contains its errors. `room` reserves memory, and returns whether there is enough.
-    pub(super) fn read(&self, file: &[u8], form: ImportForm, room: &dyn Fn(usize) -> bool) -> ImportRows {
+    pub(super) fn read(&self, file: &[u8], form: &ImportForm, room: &dyn Fn(usize) -> bool) -> ImportRows {
         let refused = |line, reason: String| {
             let mut rows = ImportRows::default();
             rows.errors.push(ReportError::new(line, "", reason));
             rows
         };
         let table = match form {
-            ImportForm::Xlsx => sheet::read(file, room),
-            _ if file.starts_with(ZIP) => {
-                Err((1, "is no text but a zip file; add format=xlsx for a spreadsheet".to_owned()))
-            }
+            ImportForm::Xlsx { sheet } => sheet::read(file, sheet.as_deref(), room),
+            _ if let Some(reason) = sheet::foreign(file) => Err((1, reason.to_owned())),
             _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
                 Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
             }
             ImportForm::Csv { delimiter, encoding } => {
-                encoding::decode(file, encoding).and_then(|text| csv::read(&text, delimiter))
+                encoding::decode(file, *encoding).and_then(|text| csv::read(&text, *delimiter))
             }
             ImportForm::Ndjson => match encoding::decode(file, Some(TextEncoding::Utf8)) {
                 Ok(text) => return self.read_lines(&text),
@@ -123,26 +127,26 @@ impl RowReading {
         &self.entry.object_type
     }
 
+    /// A cell as it is read.
+    pub(super) fn tidy<'c>(&self, cell: &'c str) -> Cow<'c, str> {
+        if self.trim { cell::tidy(cell) } else { Cow::Borrowed(cell) }
+    }
+
     fn read_table(&self, table: csv::Table) -> ImportRows {
-        let mut read = ImportRows::default();
+        let mut read = ImportRows { header: table.header_line, ..ImportRows::default() };
         if table.header.first().is_some_and(|cell| cell.starts_with("sep=")) {
             let reason = "tells a spreadsheet the delimiter; leave the line out";
-            read.errors.push(ReportError::new(1, "sep=", reason));
+            read.errors.push(ReportError::new(read.header, "sep=", reason));
             return read;
         }
         self.read_header(&table.header, &mut read);
         if !read.errors.is_empty() {
-            if table.rows.is_empty() {
-                read = ImportRows::default();
-                let reason = "is the only line; if there were more, send the file with curl --data-binary, as -d loses line ends";
-                read.errors.push(ReportError::new(1, "", reason));
-                self.read_header(&table.header, &mut read);
-            }
+            self.explain_header(&table, &mut read);
             return read;
         }
         for (line, cells) in table.rows {
             // What spreadsheets leave behind the last row.
-            if cells.iter().all(str::is_empty) {
+            if cells.iter().all(|cell| self.tidy(cell).is_empty()) {
                 continue;
             }
             if cells.len() != table.header.len() {
@@ -155,6 +159,35 @@ impl RowReading {
             }
         }
         read
+    }
+
+    /// Says what the reason may be that columns are not known.
+    fn explain_header(&self, table: &csv::Table, read: &mut ImportRows) {
+        let mut reasons = Vec::new();
+        let is_lacking = table.header.iter().all(|cell| Heading::is_strange(cell, self.object_type()));
+        if table.rows.is_empty() && table.hint.is_none() {
+            let curl =
+                "is the only line; if there were more, send the file with curl --data-binary, as -d loses line ends";
+            reasons.push(curl.to_owned());
+        } else if is_lacking {
+            let columns = self.object_type().fields.iter().map(|field| field.name.as_str()).take(5);
+            let columns: Vec<&str> = columns.collect();
+            reasons.push(format!(
+                "no column is known; does the file lack its header? its first line names fields of {}, such as {}",
+                self.object_type().name,
+                columns.join(", ")
+            ));
+        }
+        reasons.extend(table.hint.clone());
+        if reasons.is_empty() {
+            return;
+        }
+        let mut errors = ReportErrors::default();
+        errors.push(ReportError::new(read.header, "", reasons.join("; ")));
+        if !is_lacking {
+            errors.append(std::mem::take(&mut read.errors));
+        }
+        read.errors = errors;
     }
 
     fn read_header(&self, header: &[String], read: &mut ImportRows) {
@@ -177,7 +210,7 @@ impl RowReading {
             });
             match heading {
                 Ok(heading) => read.columns.push(heading),
-                Err(reason) => read.errors.push(ReportError::new(1, cell, reason)),
+                Err(reason) => read.errors.push(ReportError::new(read.header, cell, reason)),
             }
         }
         let positions = |heading: &Heading| match heading {
@@ -188,7 +221,7 @@ impl RowReading {
         for position in read.columns.iter().filter_map(positions) {
             let name = &self.object_type().fields[position].name;
             if seen.contains(&position) && read.errors.is_empty() {
-                read.errors.push(ReportError::new(1, name, "has two columns"));
+                read.errors.push(ReportError::new(read.header, name, "has two columns"));
             }
             seen.push(position);
         }
@@ -197,7 +230,7 @@ impl RowReading {
             && !read.columns.contains(&Heading::Field(key))
         {
             let reason = "is the key, but has no column";
-            read.errors.push(ReportError::new(1, &self.object_type().fields[key].name, reason));
+            read.errors.push(ReportError::new(read.header, &self.object_type().fields[key].name, reason));
         }
     }
 
@@ -216,6 +249,7 @@ impl RowReading {
         let before = read.errors.count();
         let (mut public_id, mut key) = (None, None);
         for (heading, text) in read.columns.iter().zip(&cells) {
+            let text = &*self.tidy(text);
             match heading {
                 Heading::Own(Own::PublicId) => match cell::read(ValueKind::Reference, text) {
                     Ok(Bson::Null) => {}
@@ -239,7 +273,7 @@ impl RowReading {
         for link in &read.links {
             let field = link.target.object_type.field(&link.field);
             let kind = field.map_or(ValueKind::Any, |field| ValueKind::named(&field.kind));
-            match cell::read(kind, &cells[link.column]) {
+            match cell::read(kind, &self.tidy(&cells[link.column])) {
                 Ok(value) => links.push(Some(value).filter(|value| *value != Bson::Null)),
                 Err(reason) => {
                     let name = field_of(&read.columns[link.column], self.object_type());
@@ -254,6 +288,8 @@ impl RowReading {
     fn read_lines(&self, text: &str) -> ImportRows {
         let mut read = ImportRows::default();
         let mut values = json::read::most_values(text.len());
+        // The first line with an `_id`, and how many there are.
+        let mut foreign: Option<(u64, usize)> = None;
         for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             let document = json::read::document_counted(text, &mut values);
             if values == 0 {
@@ -268,6 +304,9 @@ impl RowReading {
                     continue;
                 }
             };
+            if document.contains_key("_id") {
+                foreign.get_or_insert((line, 0)).1 += 1;
+            }
             let public_id = match document.get("public_id") {
                 None | Some(Bson::Null) => None,
                 Some(Bson::Int32(id)) => Some(i64::from(*id)),
@@ -290,6 +329,13 @@ impl RowReading {
             if read.errors.count() == before {
                 read.list.push(Row { line, source, public_id, key, links: Vec::new() });
             }
+        }
+        if let Some((line, count)) = foreign {
+            let reason = format!(
+                "belongs to the database that the file is from, and is left out, in {}",
+                counted(count, "line")
+            );
+            read.warnings.push(ReportError::new(line, "_id", reason));
         }
         read
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bson::{DateTime, doc};
 
 use super::plan::{ImportPlan, PlannedStep, What, document_of};
-use super::report::{Action, ImportReport, ReportLine, add_in_order};
+use super::report::{Action, ImportReport, ReportError, ReportLine, add_in_order};
 use crate::domain::object_fields::Reference;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -30,6 +30,8 @@ pub(super) struct Finish<'a> {
     pub(super) once: &'a Once,
     /// What earlier attempts of the same import stored.
     pub(super) before: &'a [(usize, ReportLine)],
+    /// What is noticeable about the file.
+    pub(super) warnings: &'a [ReportError],
 }
 
 /// The member of a mark that holds the report.
@@ -39,6 +41,7 @@ impl Finish<'_> {
     fn mark(&self, lines: &[(usize, ReportLine)], now: DateTime) -> Change {
         let mut report = ImportReport::default();
         add_in_order(&mut report, self.before.iter().chain(lines).cloned().collect());
+        report.warn(self.warnings.to_vec());
         self.once.mark(0, now, doc! {REPORT: report.kept()})
     }
 }

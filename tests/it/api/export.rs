@@ -296,6 +296,22 @@ on_each_store! {
         assert_eq!(cells[3][7], text("-9223372036854775808"));
     }
 
+    async fn numbers_of_more_digits_than_spreadsheets_keep_are_text(app) {
+        let rack = app.create_type("rack", &[("size", "number")]).await;
+        let sizes = [json!(999_999_999_999_999_i64), json!(1_234_567_890_123_456_i64), json!(0.30000000000000004), json!(0.000_25)];
+        for size in &sizes {
+            app.create_object(rack, &json!({"size": size})).await;
+        }
+        let bytes = file(app, &[("type_id", &rack.to_string()), ("format", "xlsx")]).await;
+        let cells: Vec<Data> = sheet(&bytes).iter().skip(1).map(|row| row[2].clone()).collect();
+        let text = |text: &str| Data::String(text.to_owned());
+        let expected = [Data::Float(999_999_999_999_999.0), text("1234567890123456"), text("0.30000000000000004"), Data::Float(0.000_25)];
+        assert_eq!(cells, expected);
+        let request = app.request(Method::POST, &format!("/import/objects?type_id={rack}&format=xlsx"));
+        let again = send(request.header("Content-Type", "application/octet-stream").body(bytes)).await;
+        assert_eq!(again.json()["unchanged"], sizes.len(), "{}", again.text);
+    }
+
     async fn what_a_cell_of_a_spreadsheet_cannot_hold_is_refused_before_anything_is_sent(app) {
         let rack = app.create_type("rack", &[("name", "text")]).await;
         let id = app.create_object(rack, &json!({"name": "x".repeat(32_768)})).await;

@@ -24,6 +24,7 @@ mod rights;
 mod sent_back;
 mod settings;
 mod stages;
+mod tables;
 mod tokens;
 mod types;
 mod users;

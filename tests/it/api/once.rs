@@ -54,8 +54,9 @@ on_each_store! {
         // Nothing else is the same: another key, no key.
         import(app, type_id, "", Some("two"), &lines(3)).await;
         import(app, type_id, "", None, &lines(3)).await;
-        import(app, type_id, "", None, &lines(3)).await;
-        assert_eq!((total(app).await, marks(app).await), (2509, 2));
+        import(app, type_id, "", None, &lines(3)).await.error(409, "import_repeated");
+        import(app, type_id, "&again=true", None, &lines(3)).await;
+        assert_eq!((total(app).await, marks(app).await), (2509, 3));
     }
 
     async fn another_request_under_a_key_is_refused(app) {
