@@ -107,7 +107,8 @@ def ansible(node, machine):
     assert listed["site_Köln"]["hosts"] == ["web-2"], listed
     assert listed["category_infrastructure"]["hosts"] == HOSTS, listed
     one = json.loads(run("ansible-inventory", "-i", "./inventory.sh", "--host", "web-1"))
-    assert one["ansible_host"] == "127.0.0.1" and one["inventory"]["fields"]["cores"] == 8, one
+    # Before 2.19 ansible-inventory writes the mark, too.
+    assert one["ansible_host"] in ("127.0.0.1", {"__ansible_unsafe": "127.0.0.1"}) and one["inventory"]["fields"]["cores"] == 8, one
     graph = run("ansible-inventory", "-i", "./inventory.sh", "--graph")
     assert "@type_node" in graph and "|--wëb 3" in graph, graph
     said = run("ansible", "-i", "./inventory.sh", "-c", "local", "web-1", "-m", "ansible.builtin.debug",
