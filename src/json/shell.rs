@@ -5,17 +5,30 @@ use serde_json::{Map, Value, json};
 /// Whole numbers beyond these are not all numbers of JavaScript.
 const SAFE: u64 = 1 << 53;
 
-/// The same document for mongosh. It reads `{"$regex": "^a"}` as a value, and drops what stands beside it; and it rounds
-/// large numbers.
+/// The dates of the years 1970 to 9999, which have a text.
+const WITH_A_TEXT: std::ops::RangeInclusive<i64> = 0..=253_402_300_799_999;
+
+/// The same document for mongosh. It reads `{"$regex": "^a"}` as a value, and drops what stands beside it; it rounds large
+/// numbers; and a date is a text for it, or a number as a text.
 pub fn for_shell(value: Value) -> Value {
     match value {
         Value::Number(number) if number.as_i64().is_some_and(|number| number.unsigned_abs() > SAFE) => {
             json!({ "$numberLong": number.to_string() })
         }
         Value::Array(items) => items.into_iter().map(for_shell).collect(),
-        Value::Object(members) => members_for_shell(members),
+        Value::Object(members) => date_for_shell(&members).unwrap_or_else(|| members_for_shell(members)),
         other => other,
     }
+}
+
+/// A date that is written as milliseconds.
+fn date_for_shell(members: &Map<String, Value>) -> Option<Value> {
+    let millis = members.get("$date").filter(|_| members.len() == 1)?.as_i64()?;
+    if !WITH_A_TEXT.contains(&millis) {
+        return Some(json!({ "$date": { "$numberLong": millis.to_string() } }));
+    }
+    let text = bson::DateTime::from_millis(millis).try_to_rfc3339_string().ok()?;
+    Some(json!({ "$date": text }))
 }
 
 fn members_for_shell(members: Map<String, Value>) -> Value {
@@ -64,6 +77,16 @@ mod tests {
         let long = |digits: &str| json!({ "$numberLong": digits });
         let read = json!({ "$gt": long("9007199254740993"), "$lt": long("9223372036854775807"), "$ne": long("-9223372036854775808") });
         assert_eq!(for_shell(large), read);
+    }
+
+    #[test]
+    fn dates_stay_the_same_moments() {
+        let date = |millis: i64| for_shell(json!({ "a": { "$gt": { "$date": millis } } }))["a"]["$gt"]["$date"].clone();
+        assert_eq!(date(0), json!("1970-01-01T00:00:00Z"));
+        assert_eq!(date(253_402_300_799_999), json!("9999-12-31T23:59:59.999Z"));
+        for millis in [253_402_300_800_000, i64::MAX, -1, i64::MIN] {
+            assert_eq!(date(millis), json!({ "$numberLong": millis.to_string() }));
+        }
     }
 
     #[test]

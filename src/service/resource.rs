@@ -14,9 +14,11 @@ use super::once::{self, Once};
 use super::precondition::IfMatch;
 use super::services::Services;
 use crate::domain::Violation;
+use crate::domain::document::raw;
 use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
 use crate::json::shell::for_shell;
+use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Limits};
 use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Hint, Page, StoreError, Unit};
 
@@ -169,7 +171,10 @@ async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Res
 /// The caller's part of a filter, for MongoDB's tools.
 fn asked(filter: &Filter) -> serde_json::Value {
     let asked = filter.guarded().map_or(filter, |guarded| &guarded.question);
-    for_shell(Bson::Document(asked.document().clone()).into_relaxed_extjson())
+    let (asked, mut text) = (raw(asked.document()), Vec::new());
+    // It was read from JSON, and has been kept as BSON since.
+    let written = write_document(&asked, Shape::whole(DateStyle::Millis), &mut text);
+    for_shell(written.ok().and_then(|()| serde_json::from_slice(&text).ok()).unwrap_or_default())
 }
 
 /// The document with this id, if there is one.

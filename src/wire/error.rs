@@ -76,6 +76,8 @@ pub(super) mod code {
     pub(in crate::wire) const TOO_FAST: i32 = 462;
     /// `BSONObjectTooLarge`.
     pub(in crate::wire) const TOO_LARGE: i32 = 10334;
+    /// There is no search beside the server.
+    pub(in crate::wire) const SEARCH_NOT_ENABLED: i32 = 31082;
     /// `NamespaceNotFound`.
     pub(in crate::wire) const NAMESPACE_NOT_FOUND: i32 = 26;
     /// A member that a command does not know.
@@ -119,6 +121,7 @@ const NAMES: &[(i32, &str)] = &[
     (code::TEMPORARILY_UNAVAILABLE, "TemporarilyUnavailable"),
     (code::TOO_FAST, "IngressRequestRateLimitExceeded"),
     (code::TOO_LARGE, "BSONObjectTooLarge"),
+    (code::SEARCH_NOT_ENABLED, "SearchNotEnabled"),
 ];
 
 impl WireError {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bson::{Bson, DateTime, Document, doc};
 
+use super::options::{Options, whole};
 use super::{Reading, done};
 use crate::service::tools::COLLECTIONS;
 use crate::wire::error::{WireError, code};
@@ -43,21 +44,84 @@ pub(super) fn connection_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireEr
     reading.options.only(&["showPrivileges"])?;
     let mut info = Document::new();
     if let Some(signed_in) = reading.call.session.signed_in() {
-        let (user, database) = (signed_in.user_name.as_str(), reading.call.shared.parts.database.as_str());
-        info.insert("authenticatedUsers", vec![doc! { "user": user, "db": signed_in.source.as_str() }]);
-        info.insert("authenticatedUserRoles", vec![doc! { "role": "read", "db": database }]);
+        info.insert("authenticatedUsers", vec![doc! { "user": &signed_in.user_name, "db": &signed_in.source }]);
+        info.insert("authenticatedUserRoles", vec![role(reading)]);
         if reading.options.flag("showPrivileges")? == Some(true) {
-            let privilege = |collection: &str| {
-                doc! {
-                    "resource": { "db": database, "collection": collection },
-                    "actions": ["collStats", "dbStats", "find", "killCursors", "listCollections", "listIndexes"],
-                }
-            };
-            let seen = COLLECTIONS.iter().filter(|collection| collection.is_seen_by(&reading.caller));
-            info.insert("authenticatedUserPrivileges", seen.map(|seen| privilege(seen.name)).collect::<Vec<_>>());
+            info.insert("authenticatedUserPrivileges", privileges(reading));
         }
     }
     done(doc! { "authInfo": info })
+}
+
+/// Of oneself alone. Others are known over REST; a tool that asks for them, or for all, hears of oneself.
+pub(super) fn users_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    let options = &reading.options;
+    options.only(&[
+        "filter",
+        "showAuthenticationRestrictions",
+        "showCredentials",
+        "showCustomData",
+        "showPrivileges",
+    ])?;
+    options.refuse(&[
+        ("filter", "only the user who asks is told; leave it out"),
+        ("showCredentials", "credentials are not told"),
+    ])?;
+    let Some(signed_in) = reading.call.session.signed_in() else { return done(doc! { "users": [] }) };
+    let (user, database) = (signed_in.user_name.as_str(), signed_in.source.as_str());
+    if !is_asked(options, (user, database))? {
+        return done(doc! { "users": [] });
+    }
+    let mut found =
+        doc! { "_id": format!("{database}.{user}"), "user": user, "db": database, "roles": [role(reading)] };
+    found.insert("mechanisms", vec![super::signing::MECHANISM]);
+    if options.flag("showPrivileges")? == Some(true) {
+        found.extend(doc! { "inheritedRoles": [role(reading)], "inheritedPrivileges": privileges(reading) });
+    }
+    done(doc! { "users": [found] })
+}
+
+/// Whether the user is among those that `usersInfo` names: all of this database or of all, a name, a user, or a list of these.
+fn is_asked(options: &Options, (user, database): (&str, &str)) -> Result<bool, WireError> {
+    let is_named = |asked: &Bson| match asked {
+        Bson::String(name) => Some(name == user && options.database == database),
+        Bson::Document(asked) => {
+            let (name, of) = (asked.get_str("user").ok()?, asked.get_str("db").ok()?);
+            Some(name == user && of == database)
+        }
+        _ => None,
+    };
+    let subject = options.subject().unwrap_or(&Bson::Null);
+    let is_asked = match subject {
+        number @ (Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
+            (whole(number) == Some(1)).then_some(options.database == database)
+        }
+        Bson::Document(all) if all.get_bool("forAllDBs").unwrap_or(false) => Some(true),
+        Bson::Array(asked) => asked.iter().map(is_named).try_fold(false, |any, one| Some(one? || any)),
+        one => is_named(one),
+    };
+    is_asked.ok_or_else(|| {
+        let message = "usersInfo takes 1, a name, {user, db}, a list of these, or {forAllDBs: true}";
+        WireError::new(code::BAD_VALUE, message)
+    })
+}
+
+/// The role of everybody who signs in.
+fn role(reading: &Reading<'_>) -> Document {
+    doc! { "role": "read", "db": reading.call.shared.parts.database.as_str() }
+}
+
+/// What the caller may do, collection by collection.
+fn privileges(reading: &Reading<'_>) -> Vec<Document> {
+    let database = reading.call.shared.parts.database.as_str();
+    let privilege = |collection: &str| {
+        doc! {
+            "resource": { "db": database, "collection": collection },
+            "actions": ["collStats", "dbStats", "find", "killCursors", "listCollections", "listIndexes"],
+        }
+    };
+    let seen = COLLECTIONS.iter().filter(|collection| collection.is_seen_by(&reading.caller));
+    seen.map(|seen| privilege(seen.name)).collect()
 }
 
 /// Nothing of the machine but what every client can tell: the time, and the kind of system.

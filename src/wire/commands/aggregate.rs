@@ -93,12 +93,19 @@ async fn pipeline(reading: &Reading<'_>, options: &Options, first: Option<Docume
 /// Stages that describe a collection and stand in front of all others.
 const DESCRIBING: [&str; 2] = ["$collStats", "$indexStats"];
 
+/// The stage that drivers list indexes of a search with. MongoDB without one says so by this code, and tools go on.
+const SEARCH_INDEXES: &str = "$listSearchIndexes";
+
 /// What a pipeline makes of the description of a collection, if it begins with one of [`DESCRIBING`].
 async fn described(reading: &Reading<'_>) -> Result<Option<Rest>, WireError> {
     let options = &reading.options;
     let Some(Bson::Document(first)) = options.array("pipeline")?.and_then(|stages| stages.first()) else {
         return Ok(None);
     };
+    if first.contains_key(SEARCH_INDEXES) {
+        let message = format!("{SEARCH_INDEXES}: there is no search beside this server");
+        return Err(WireError::new(code::SEARCH_NOT_ENABLED, message));
+    }
     let Some((name, wanted)) = first.iter().next().filter(|(name, _)| DESCRIBING.contains(&name.as_str())) else {
         return Ok(None);
     };

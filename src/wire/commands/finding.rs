@@ -22,13 +22,13 @@ const REFUSED: &[(&str, &str)] = &[
     ("awaitData", "only capped collections have a tail, and there are none"),
     ("max", "write a filter with $lt"),
     ("min", "write a filter with $gte"),
-    ("noCursorTimeout", "every cursor ends when nobody asks for more for ten minutes"),
     ("returnKey", "keys of indexes are not shown"),
     ("showRecordId", "records have no ids that are shown"),
     ("tailable", "only capped collections have a tail, and there are none"),
 ];
 
-/// All options of `find`. What is off, or says how a cluster or a disk may be used, changes nothing.
+/// All options of `find`. What is off, or says how a cluster or a disk may be used, changes nothing. Neither does
+/// `noCursorTimeout`: a cursor ends when nobody asks for more for ten minutes.
 const KNOWN: &[&str] = &[
     "allowDiskUse",
     "allowPartialResults",
@@ -57,7 +57,7 @@ const KNOWN: &[&str] = &[
 pub(super) async fn query(reading: &Reading<'_>, options: &Options) -> Result<FindQuery, WireError> {
     options.only(KNOWN)?;
     options.refuse(REFUSED)?;
-    options.are_flags(&["allowDiskUse", "allowPartialResults", "oplogReplay"])?;
+    options.are_flags(&["allowDiskUse", "allowPartialResults", "noCursorTimeout", "oplogReplay"])?;
     let names = Names { filter: "filter", sort: Some("sort"), projection: Some("projection") };
     let query = question::read(reading, options, &names).await?;
     let (skip, limit) = (options.amount("skip")?.unwrap_or(0), options.amount("limit")?.unwrap_or(0));

@@ -174,8 +174,10 @@ pub(super) fn sizes(size: Size, scale: i64, indexes: usize) -> Document {
         "avgObjSize": average(size),
         "storageSize": divided(size.bytes, scale),
         "nindexes": i32::try_from(indexes).unwrap_or(i32::MAX),
-        // How large each is, is not told. Tools take it that there is such a list.
+        // How large indexes are is not told. Tools take it that there are such figures.
         "indexSizes": {},
+        "totalIndexSize": 0_i64,
+        "totalSize": divided(size.bytes, scale),
     };
     sizes.extend(estimated(size));
     sizes

@@ -76,8 +76,6 @@ const WRITES: &[&str] = &[
     "grantRolesToUser",
     "insert",
     "killOp",
-    "mapReduce",
-    "mapreduce",
     "reIndex",
     "renameCollection",
     "revokePrivilegesFromRole",
@@ -94,6 +92,9 @@ const WRITES: &[&str] = &[
 
 /// The refusal of everything that writes.
 const READ_ONLY: &str = "this server is read-only; change the inventory over REST";
+
+/// The refusal of `mapReduce`, also of one that writes nothing.
+const NO_SCRIPTS: &str = "mapReduce runs JavaScript, which this server does not; use aggregate with $group";
 
 /// Answers a command.
 ///
@@ -198,6 +199,7 @@ async fn read(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
         "ping" => about::ping(reading),
         "buildInfo" | "buildinfo" => about::build_info(reading),
         "connectionStatus" => about::connection_status(reading),
+        "usersInfo" => about::users_info(reading),
         "hostInfo" => about::host_info(reading),
         "serverStatus" => about::server_status(reading),
         "getParameter" => about::get_parameter(reading),
@@ -207,6 +209,7 @@ async fn read(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
         "startSession" => sessions::start(reading),
         "refreshSessions" => sessions::refresh(reading),
         "endSessions" | "killSessions" => sessions::end(reading),
+        "mapReduce" | "mapreduce" => Err(WireError::new(code::NOT_SUPPORTED, NO_SCRIPTS)),
         other => Err(WireError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{other}'"))),
     }
 }

@@ -331,7 +331,7 @@ pub(super) fn session_id(session: &Document) -> Option<Vec<u8>> {
 }
 
 /// A number without a fraction.
-fn whole(value: &Bson) -> Option<i64> {
+pub(super) fn whole(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(number) => Some(i64::from(*number)),
         Bson::Int64(number) => Some(*number),

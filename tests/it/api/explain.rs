@@ -71,6 +71,8 @@ on_each_store! {
         for (said, read) in [
             (json!({"$regex": "^a`\\d", "$options": "i", "$gt": "b"}), json!({"$regex": regex, "$gt": "b"})),
             (json!({"$gt": 9_007_199_254_740_993_i64}), json!({"$gt": {"$numberLong": "9007199254740993"}})),
+            (json!({"$lt": {"$date": 1_700_000_000_123_i64}}), json!({"$lt": {"$date": "2023-11-14T22:13:20.123Z"}})),
+            (json!({"$lt": {"$date": 253_402_300_800_000_i64}}), json!({"$lt": {"$date": {"$numberLong": "253402300800000"}}})),
         ] {
             let filter = json!({"f.name": said}).to_string();
             let answer = app.get_with("/objects/", &[("filter", &filter), ("explain", "true")]).await;

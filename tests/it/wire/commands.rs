@@ -98,6 +98,10 @@ async fn sizes_are_those_of_the_documents() {
     let exact = database.run_command(doc! { "dataSize": "inventory.framework.objects" }).await.expect("figures");
     assert_eq!((stats.get_i64("count").ok(), exact.get_i64("numObjects").ok()), (Some(5), Some(5)));
     assert_eq!(stats.get_i64("size").ok(), exact.get_i64("size").ok());
+    assert_eq!(
+        (stats.get_i64("totalSize").ok(), stats.get_i64("totalIndexSize").ok()),
+        (stats.get_i64("storageSize").ok(), Some(0))
+    );
     let all = database.run_command(doc! { "dbStats": 1 }).await.expect("figures");
     assert_eq!(all.get_i64("collections").ok(), Some(6));
     assert!(all.get_i64("dataSize").expect("a size") > stats.get_i64("size").expect("a size"));
@@ -168,6 +172,57 @@ async fn everything_that_writes_is_refused_with_the_reason() {
     let error = database.collection("framework.types").insert_one(doc! { "a": 1 }).await.expect_err("a refusal");
     assert!(error.to_string().contains("read-only"), "{error}");
     assert_eq!(refused(&database, doc! { "noSuchCommand": 1 }).await.0, 59);
+    // It may only read, and is refused for another reason.
+    let command = doc! { "mapReduce": "framework.types", "map": "", "reduce": "", "out": { "inline": 1 } };
+    let (code, message) = refused(&database, command).await;
+    assert!(code == 115 && message.contains("JavaScript") && message.contains("$group"), "{code}: {message}");
+}
+
+#[tokio::test]
+async fn a_user_is_told_about_himself_alone() {
+    let tools = ToolApp::start().await;
+    let database = tools.admin().await;
+    let admin = database.client().database("admin");
+    let users = async |database: &Database, asked: Bson| {
+        let answer =
+            database.run_command(doc! { "usersInfo": asked, "showPrivileges": true }).await.expect("an answer");
+        let users = answer.get_array("users").expect("users").clone();
+        users.into_iter().map(|user| user.as_document().expect("a document").clone()).collect::<Vec<_>>()
+    };
+    for asked in [
+        Bson::from("admin"),
+        doc! { "user": "admin", "db": "admin" }.into(),
+        vec![doc! { "user": "other", "db": "admin" }, doc! { "user": "admin", "db": "admin" }].into(),
+        Bson::from(1),
+        doc! { "forAllDBs": true }.into(),
+    ] {
+        let found = users(&admin, asked.clone()).await;
+        assert_eq!((found.len(), found[0].get_str("_id").ok()), (1, Some("admin.admin")), "{asked}");
+        let roles = found[0].get_array("roles").expect("roles");
+        assert_eq!(roles, &[Bson::from(doc! { "role": "read", "db": "inventory" })]);
+        assert_eq!(found[0].get_array("inheritedPrivileges").map(Vec::len).ok(), Some(6));
+    }
+    for asked in ["other", "anna"] {
+        assert!(users(&admin, asked.into()).await.is_empty());
+    }
+    assert!(users(&database, "admin".into()).await.is_empty(), "he is a user of another database");
+    for (asked, code) in [
+        (doc! { "usersInfo": 2 }, 2),
+        (doc! { "usersInfo": 1, "showCredentials": true }, 72),
+        (doc! { "usersInfo": 1, "filter": { "a": 1 } }, 72),
+        (doc! { "usersInfo": 1, "shwPrivileges": true }, 40415),
+    ] {
+        assert_eq!(refused(&admin, asked.clone()).await.0, code, "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn there_are_no_indexes_of_a_search() {
+    let tools = ToolApp::start().await;
+    let database = tools.admin().await;
+    let command = doc! { "aggregate": "framework.objects", "pipeline": [{ "$listSearchIndexes": {} }], "cursor": {} };
+    let error = database.run_command(command).await.expect_err("a refusal");
+    assert!(error.to_string().contains("31082 (SearchNotEnabled)"), "{error}");
 }
 
 #[tokio::test]
@@ -178,7 +233,6 @@ async fn options_are_honoured_or_refused() {
         async |option: &str, value: Bson| refused(&database, doc! { "find": "framework.types", option: value }).await.0;
     assert_eq!(refusal("collation", doc! { "locale": "de" }.into()).await, 72);
     assert_eq!(refusal("tailable", true.into()).await, 72);
-    assert_eq!(refusal("noCursorTimeout", true.into()).await, 72);
     assert_eq!(refusal("min", doc! { "public_id": 1 }.into()).await, 72);
     assert_eq!(refusal("hint", doc! { "public_id": 1 }.into()).await, 2);
     assert_eq!(refusal("hint", 7.into()).await, 9);
@@ -196,9 +250,10 @@ async fn options_are_honoured_or_refused() {
         ("allowDiskUse", true.into()),
         ("comment", "why".into()),
         ("maxTimeMS", 5000.into()),
+        ("noCursorTimeout", true.into()),
         ("tailable", false.into()),
         ("singleBatch", true.into()),
-    ] as [(&str, Bson); 8]
+    ] as [(&str, Bson); 9]
     {
         let command = doc! { "find": "framework.types", option: value };
         database.run_command(command.clone()).await.unwrap_or_else(|error| panic!("{command}: {error}"));

@@ -62,6 +62,9 @@ fn below(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(below)
 }
 
+/// The dates of the years 0 to 9999, which RFC 3339 has a text for.
+const WITH_A_TEXT: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+
 /// The value whose whole key this is.
 fn value(key: &[u8]) -> Option<String> {
     let (kind, body) = key.split_first()?;
@@ -79,9 +82,11 @@ fn value(key: &[u8]) -> Option<String> {
         kind::BOOLEAN if body == [0] => Some("false".to_owned()),
         kind::BOOLEAN if body == [1] => Some("true".to_owned()),
         kind::DATE => {
-            let flipped = u64::from_be_bytes(body.try_into().ok()?) ^ 1 << 63;
-            let date = bson::DateTime::from_millis(flipped.cast_signed());
-            Some(date.try_to_rfc3339_string().unwrap_or_else(|_| format!("Date({})", flipped.cast_signed())))
+            let millis = (u64::from_be_bytes(body.try_into().ok()?) ^ 1 << 63).cast_signed();
+            // The text of a later or earlier year would be that of another date.
+            let text =
+                WITH_A_TEXT.contains(&millis).then(|| bson::DateTime::from_millis(millis).try_to_rfc3339_string());
+            Some(text.and_then(Result::ok).unwrap_or_else(|| format!("Date({millis})")))
         }
         _ => None,
     }
@@ -153,6 +158,9 @@ mod tests {
             (Bson::Boolean(true), "true"),
             (Bson::ObjectId(id), "ObjectId(070707070707070707070707)"),
             (Bson::DateTime(bson::DateTime::from_millis(0)), "1970-01-01T00:00:00Z"),
+            (Bson::DateTime(bson::DateTime::from_millis(253_402_300_799_999)), "9999-12-31T23:59:59.999Z"),
+            (Bson::DateTime(bson::DateTime::from_millis(253_402_300_800_000)), "Date(253402300800000)"),
+            (Bson::DateTime(bson::DateTime::from_millis(i64::MIN)), "Date(-9223372036854775808)"),
         ] {
             assert_eq!(shown(value), [format!("[{text}, {text}]")]);
         }
