@@ -389,7 +389,7 @@ pub fn no_default(field: &Document) -> Option<String> {
         ValueKind::Text if OF_OPTIONS.contains(&kind) && !options.contains(&value) => {
             format!("one of the options {}", options.join(", "))
         }
-        ValueKind::Text => match field.get_str("regex").ok().map(compile_pattern) {
+        ValueKind::Text => match pattern_of(field).map(compile_pattern) {
             Some(Ok(pattern)) if !pattern.is_match(value).unwrap_or(false) => {
                 "a text that matches its regex".to_owned()
             }
@@ -403,6 +403,16 @@ pub fn no_default(field: &Document) -> Option<String> {
         ValueKind::Date => "an ISO 8601 date (2026-01-31 or 2026-01-31T12:00:00Z)".to_owned(),
     };
     Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
+}
+
+/// Why the `regex` of a field is no pattern, for the author of the type.
+pub fn no_pattern(field: &Document) -> Option<String> {
+    compile_pattern(pattern_of(field)?).err()
+}
+
+/// The `regex` of a field. An empty one is none.
+fn pattern_of(field: &Document) -> Option<&str> {
+    field.get_str("regex").ok().filter(|pattern| !pattern.is_empty())
 }
 
 /// The condition on stored entries of values that the field would not take now, by its kind and its options; nothing where it

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::{Reference, ValueKind, kinds, no_default};
+use super::object_fields::{Reference, ValueKind, kinds, no_default, no_pattern};
 use super::object_type::{OF_OPTIONS, PLAIN_SECTION, REF, REF_SECTION};
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
@@ -205,8 +205,8 @@ fn completed(mut accepted: Document, mut violations: Violations) -> (Document, V
     (accepted, violations)
 }
 
-/// What new fields of a body must not have: a kind that looks like a misspelt one, and a default that the field does not take.
-/// `stored` is the type that the body changes: what it has passes.
+/// What new fields of a body must not have: a kind that looks like a misspelt one. `stored` is the type that the body changes:
+/// what it has passes.
 pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let before: HashSet<&str> =
         stored.map(|stored| unknown_kinds(stored).map(|(_, kind)| kind).collect()).unwrap_or_default();
@@ -215,10 +215,20 @@ pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
         let message = format!("{} is no known kind of field; did you mean {meant}?", quoted(kind));
         Some(Violation::new(format!("/fields/{index}/type"), message))
     });
+    kinds_of.collect()
+}
+
+/// The rules of new fields that have no effect as they are: a default that the field does not take, and a pattern that is none.
+/// `stored` as in [`odd_fields`].
+pub fn idle_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let is_odd = |(_, field): &(usize, &Document)| no_default(field).is_some();
     let defaults = new_defaults(body, stored, is_odd)
         .filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/value"), no_default(field)?)));
-    kinds_of.chain(defaults).collect()
+    let kept: HashSet<_> = stored.into_iter().flat_map(fields_of).filter_map(|(_, field)| pattern_of(field)).collect();
+    let patterns = fields_of(body)
+        .filter(|(_, field)| pattern_of(field).is_some_and(|pattern| !kept.contains(&pattern)))
+        .filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/regex"), no_pattern(field)?)));
+    patterns.chain(defaults).collect()
 }
 
 /// The fields with defaults that the type `stored` does not have, or does not have as it is to be passed over.
@@ -459,6 +469,11 @@ fn default_of(field: &Document) -> Option<(&str, &str)> {
     Some((field.get_str("name").ok()?, field.get_str("value").ok()?))
 }
 
+/// The name of a field and its pattern.
+fn pattern_of(field: &Document) -> Option<(&str, &str)> {
+    Some((field.get_str("name").ok()?, field.get_str("regex").ok()?))
+}
+
 fn fields_of(object_type: &Document) -> impl Iterator<Item = (usize, &Document)> {
     let fields = object_type.get_array("fields").into_iter().flatten().enumerate();
     fields.filter_map(|(index, field)| Some((index, field.as_document()?)))
@@ -500,11 +515,6 @@ fn unique_names(fields: &[Bson], violations: &mut Violations) -> HashSet<String>
         } else if !names.insert(name.to_owned()) {
             let message = format!("another field is called {} too; names are unique within a type", quoted(name));
             violations.push(Violation::new(format!("/fields/{index}/name"), message));
-        }
-        if let Some(Ok(pattern)) = field.map(|field| field.get_str("regex"))
-            && let Err(reason) = super::object_fields::compile_pattern(pattern)
-        {
-            violations.push(Violation::new(format!("/fields/{index}/regex"), reason));
         }
     }
     names
@@ -646,23 +656,34 @@ mod tests {
     }
 
     #[test]
-    fn two_fields_of_one_name_and_a_broken_pattern_are_refused() {
+    fn two_fields_of_one_name_are_refused() {
         let body = doc! {
             "name": "rack", "author_id": 1,
-            "fields": [
-                {"type": "text", "name": "a", "label": "A"},
-                {"type": "text", "name": "a", "label": "A", "regex": "("},
-            ],
+            "fields": [{"type": "text", "name": "a", "label": "A"}, {"type": "text", "name": "a", "label": "A"}],
         };
-        assert_eq!(places(&body), ["/fields/1/name", "/fields/1/regex"]);
+        assert_eq!(places(&body), ["/fields/1/name"]);
+    }
+
+    fn idle_places(fields: Vec<Document>, stored: Option<Vec<Document>>) -> Vec<String> {
+        let stored = stored.map(|fields| doc! {"fields": fields});
+        idle_fields(&doc! {"fields": fields}, stored.as_ref()).into_iter().map(|violation| violation.pointer).collect()
     }
 
     #[test]
     fn a_pattern_is_one_by_itself() {
-        for pattern in ["a)|(?:b", "?xi)(a"] {
+        for pattern in ["(", "a)|(?:b", "?xi)(a"] {
             let field = doc! {"type": "text", "name": "a", "label": "A", "regex": pattern};
-            assert_eq!(places(&doc! {"name": "rack", "author_id": 1, "fields": [field]}), ["/fields/0/regex"]);
+            assert_eq!(idle_places(vec![field.clone()], None), ["/fields/0/regex"]);
+            assert_eq!(idle_places(vec![field.clone()], Some(vec![field])), [""; 0]);
         }
+    }
+
+    #[test]
+    fn an_empty_pattern_is_none() {
+        let field = doc! {"type": "text", "name": "a", "label": "A", "regex": "", "value": "any"};
+        assert_eq!(idle_places(vec![field.clone()], None), [""; 0]);
+        let field = doc! {"type": "text", "name": "a", "label": "A", "regex": "b+", "value": "any"};
+        assert_eq!(idle_places(vec![field], None), ["/fields/0/value"]);
     }
 
     #[test]

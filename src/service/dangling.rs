@@ -1,5 +1,5 @@
-//! References that lead nowhere, for clients of a service that stores them. The permission travels with the request's
-//! task, as its author does, so use cases need not hand it on.
+//! What a rule forbids and some clients may store: references that lead nowhere, and rules of a type that have no effect. The
+//! permission travels with the request's task, as its author does, so use cases need not hand it on.
 
 use std::cell::RefCell;
 
@@ -11,8 +11,7 @@ tokio::task_local! {
     static ACCEPTED: RefCell<Vec<Violation>>;
 }
 
-/// Does `work`, which may store references to objects that do not exist or have another type than the field allows.
-/// Also gives what is wrong with those that were accepted, each once.
+/// Does `work`, which may store what breaks such a rule. Also gives what is wrong with what was accepted, each once.
 pub async fn accepted<T>(work: impl Future<Output = T>) -> (T, Vec<Violation>) {
     let noted = async {
         let outcome = work.await;
@@ -21,10 +20,8 @@ pub async fn accepted<T>(work: impl Future<Output = T>) -> (T, Vec<Violation>) {
     ACCEPTED.scope(RefCell::default(), noted).await
 }
 
-/// Refuses references that lead nowhere. Where this task accepts them, they are noted instead, and leave the list of
-/// those that must exist when the unit takes effect.
-pub(super) fn refuse(targets: &Targets, references: &mut Vec<Reference>) -> Violations {
-    let wrong = targets.dangling(references);
+/// What of these violations is refused: all of them, or none where this task accepts them. These are noted.
+pub(super) fn refused(wrong: Violations) -> Violations {
     let is_accepted = ACCEPTED.try_with(|noted| {
         let mut noted = noted.borrow_mut();
         for violation in wrong.listed() {
@@ -33,9 +30,15 @@ pub(super) fn refuse(targets: &Targets, references: &mut Vec<Reference>) -> Viol
             }
         }
     });
-    if is_accepted.is_err() {
-        return wrong;
+    if is_accepted.is_ok() { Violations::new() } else { wrong }
+}
+
+/// Refuses references that lead nowhere. Where this task accepts them, they leave the list of those that must exist when the
+/// unit takes effect.
+pub(super) fn refuse(targets: &Targets, references: &mut Vec<Reference>) -> Violations {
+    let wrong = refused(targets.dangling(references));
+    if wrong.is_empty() {
+        references.retain(|reference| targets.reason(reference).is_none());
     }
-    references.retain(|reference| targets.reason(reference).is_none());
-    Violations::new()
+    wrong
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::dangling;
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
@@ -172,6 +173,7 @@ async fn read(
         None => type_input::read(body),
     };
     let mut others = type_input::odd_fields(body, stored);
+    let mut idle = type_input::idle_fields(body, stored);
     let kept: HashSet<&str> = stored.into_iter().flat_map(type_input::groups).collect();
     let new = absent_groups(services, body).await?.into_iter().filter(|id| !kept.contains(id.to_string().as_str()));
     others.extend(new.map(|id| Violation::new(format!("/{GROUPS}/{id}"), format!("group {id} does not exist"))));
@@ -180,8 +182,9 @@ async fn read(
     if !references.is_empty() && caller.rights.grants(VIEW_OBJECTS) {
         let types = services.types.current(&*services.store, services.max_time).await?;
         let referred = references.iter().map(|reference| reference.object_id);
-        others.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));
+        idle.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));
     }
+    others.append(dangling::refused(idle));
     without_unknown(&type_input::TYPE, body, stored, without(others, read)).map_err(ServiceError::Violations)
 }
 

@@ -190,6 +190,15 @@ on_each_store! {
         assert_eq!(again.status, 202, "what it has stays: {}", again.text);
     }
 
+    async fn an_empty_regex_is_none(app) {
+        let field = |value: &str| json!({"type": "text", "name": "a", "label": "A", "regex": "", "value": value});
+        let body = |value: &str| json!({"name": "server", "author_id": 1, "fields": [field(value)]});
+        let id = app.created("/types/", &body("any default")).await;
+        assert_eq!(app.put(&format!("/types/{id}"), &body("another")).await.status, 202);
+        let object = app.create_object(id, &json!({"a": "any value"})).await;
+        assert_eq!(app.get(&format!("/objects/{object}")).await.json()["type_information"]["fields"][0]["value"], "any value");
+    }
+
     async fn what_has_no_effect_in_a_type_is_told(app) {
         let field = json!({"type": "ref", "name": "any", "label": "Any"});
         let acl = json!({"active": true, "groups": {"2": ["READ"]}});
