@@ -30,7 +30,7 @@ use crate::service::{Caller, ErrorCode, rights};
 
 /// What was taken, but may not be what was meant.
 pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
-/// Most warnings of an answer about references, and the most characters of one.
+/// Most warnings of an answer about what was accepted, and the most characters of one.
 const MOST_WARNINGS: usize = 10;
 const LONGEST_WARNING: usize = 200;
 /// What is said of a deletion on a full disk.
@@ -54,13 +54,13 @@ pub(super) fn add_warning(headers: &mut HeaderMap, text: &str) {
     }
 }
 
-/// Names references that were stored although they lead nowhere.
-pub(super) fn warn_of_references(headers: &mut HeaderMap, dangling: &[Violation]) {
-    for wrong in dangling.iter().take(MOST_WARNINGS) {
+/// Names what was stored although a rule forbids it.
+pub(super) fn warn_of_accepted(headers: &mut HeaderMap, accepted: &[Violation]) {
+    for wrong in accepted.iter().take(MOST_WARNINGS) {
         add_warning(headers, &format!("{}: {}", wrong.pointer.trim_start_matches('/'), wrong.message));
     }
-    if dangling.len() > MOST_WARNINGS {
-        add_warning(headers, "fields: further references lead nowhere");
+    if accepted.len() > MOST_WARNINGS {
+        add_warning(headers, "fields: there is more of this kind");
     }
 }
 

@@ -35,6 +35,7 @@ mod promotion;
 pub mod quota;
 mod reach;
 pub mod references;
+pub mod regional;
 pub mod rendering;
 pub mod resource;
 pub mod rights;

@@ -11,6 +11,7 @@ use actix_web::{HttpRequest, ResponseError};
 use futures::{Stream, StreamExt, stream};
 use serde_json::{Map, Value, json};
 
+use super::dates;
 use super::items::Splitter;
 use super::rendered::{Lifting, of_kind};
 use super::request::{Asked, pairs_of};
@@ -27,6 +28,12 @@ use crate::service::resource::Types;
 /// What clients of DATAGERRY take the service for.
 const TITLE: &str = "DATAGERRY";
 
+/// Objects.
+const OBJECTS: &str = "/rest/objects/";
+
+/// Where clients of DATAGERRY change objects.
+const WRITES: [&str; 3] = ["/rest/objects/0", "/rest/objects/{public_id}", "/rest/objects/{public_id}/state"];
+
 /// Longer answers count as memory of their request while they are translated.
 const LONG: usize = 64 * 1024;
 
@@ -34,7 +41,9 @@ const LONG: usize = 64 * 1024;
 #[derive(Clone)]
 enum Change {
     Rendered(Lifting),
+    Object,
     Type,
+    User,
     Setting,
     Same,
 }
@@ -88,6 +97,8 @@ pub(super) async fn translated(
         let method = if is_read { &Method::GET } else { request.method() };
         Ok(one(&bytes, method, pattern, asked).map_or(bytes, Bytes::from))
     };
+    let is_dated = !is_read && WRITES.contains(&pattern);
+    let theirs = theirs.map(|theirs| if is_dated { dated(&theirs).into() } else { theirs });
     let theirs = match theirs {
         Ok(theirs) => theirs,
         Err(error) => return Ok(ServiceResponse::new(request, error.error_response())),
@@ -117,12 +128,14 @@ async fn items(
     let change = match pattern {
         "/rest/objects/" | "/rest/objects/{public_id}/references" | "/rest/objects/clean/{public_id}" => {
             let pairs = pairs_of(request.query_string()).unwrap_or_default();
-            if !pairs.iter().any(|(name, value)| name == "view" && value == "render") {
-                return Ok(None);
+            if pairs.iter().any(|(name, value)| name == "view" && value == "render") {
+                Change::Rendered(lifting(state, request).await?)
+            } else {
+                Change::Object
             }
-            Change::Rendered(lifting(state, request).await?)
         }
         "/rest/types/" => Change::Type,
+        "/rest/users/" => Change::User,
         "/rest/users/{public_id}/settings/" => Change::Setting,
         _ if projection.is_some() => Change::Same,
         _ => return Ok(None),
@@ -144,7 +157,9 @@ fn projection(state: &HttpState, text: &str) -> Result<Projection, ApiError> {
 impl Items {
     fn change(&self, item: &[u8]) -> Vec<u8> {
         let changed = match &self.change {
-            Change::Rendered(lifting) => lifting.lift(item),
+            Change::Rendered(lifting) => dated(&lifting.lift(item)),
+            Change::Object => dated(item),
+            Change::User => edited(item, user).unwrap_or_else(|| item.to_vec()),
             Change::Type => edited(item, object_type).unwrap_or_else(|| item.to_vec()),
             Change::Setting => edited(item, setting).unwrap_or_else(|| item.to_vec()),
             Change::Same => item.to_vec(),
@@ -207,12 +222,11 @@ fn edited(body: &[u8], edit: impl FnOnce(&mut Map<String, Value>)) -> Option<Vec
 
 /// An answer about one resource, or about several of a bulk request; nothing when it stays as it is.
 fn one(body: &[u8], method: &Method, pattern: &str, asked: &Asked) -> Option<Vec<u8>> {
-    let is_bare = asked.is_singular && pattern.starts_with("/rest/objects/");
-    if is_bare && *method == Method::POST && pattern == "/rest/objects/" {
+    if *method == Method::POST && pattern == OBJECTS {
         let members: Map<String, Value> = serde_json::from_slice(body).ok()?;
         return Some(members.get("result_id")?.to_string().into_bytes());
     }
-    if is_bare && *method == Method::DELETE && pattern == "/rest/objects/{public_id}" {
+    if asked.is_singular && *method == Method::DELETE && pattern == "/rest/objects/{public_id}" {
         return Some(b"true".to_vec());
     }
     edited(body, |members| {
@@ -222,6 +236,7 @@ fn one(body: &[u8], method: &Method, pattern: &str, asked: &Asked) -> Option<Vec
         let of_resource = match pattern {
             _ if pattern.starts_with("/rest/types/") => Some(object_type as fn(&mut Map<String, Value>)),
             _ if pattern.starts_with("/rest/users/{public_id}/settings/") => Some(setting as _),
+            _ if pattern.starts_with("/rest/users/") => Some(user as _),
             _ => None,
         };
         for name in ["result", "raw", "deleted_entry"] {
@@ -282,8 +297,26 @@ fn single_of_list(members: &mut Map<String, Value>, pattern: &str) {
     }
 }
 
-/// The `value` of each field in the kind of its field.
+/// The text with its dates as lists and writes have them.
+fn dated(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    dates::as_iso(text, &mut out);
+    out
+}
+
+fn user(members: &mut Map<String, Value>) {
+    if let Some(Value::String(time)) = members.get_mut("registration_time")
+        && let Some(joined) = dates::joined(time)
+    {
+        *time = joined;
+    }
+}
+
+/// The `value` of each field in the kind of its field. Nobody's edit is null there, not missing.
 fn object_type(members: &mut Map<String, Value>) {
+    for name in ["editor_id", "last_edit_time"] {
+        members.entry(name).or_insert(Value::Null);
+    }
     let fields = members.get_mut("fields").and_then(Value::as_array_mut).into_iter().flatten();
     for field in fields.filter_map(Value::as_object_mut) {
         let kind = field.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -316,10 +349,11 @@ mod tests {
     }
 
     #[test]
-    fn a_singular_path_answers_the_bare_id() {
+    fn a_new_object_answers_the_bare_id() {
         let body = json!({"result_id": 7, "raw": {"public_id": 7}, "response_type": "INSERT"});
         assert_eq!(of(&Method::POST, "/rest/objects/", true, &body), json!(7));
-        assert_eq!(of(&Method::POST, "/rest/objects/", false, &body), body);
+        assert_eq!(of(&Method::POST, "/rest/objects/", false, &body), json!(7));
+        assert_eq!(of(&Method::POST, "/rest/groups/", false, &body), body);
     }
 
     #[test]

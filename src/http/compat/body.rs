@@ -68,11 +68,22 @@ struct Target {
 /// The body as ours.
 struct Ours {
     text: Vec<u8>,
-    /// What it says in vain.
-    ignored: Option<String>,
+    said: Said,
 }
 
-/// Puts the translated body in the place of the sent one, and gives what is ignored of it. The body is read here as
+/// What a body says beside what is stored.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What of it is ignored.
+    pub ignored: Option<String>,
+    /// About the change of an object.
+    pub comment: Option<String>,
+}
+
+/// Longer comments are cut.
+const LONGEST_COMMENT: usize = 500;
+
+/// Puts the translated body in the place of the sent one, and gives what else it says. The body is read here as
 /// handlers read it: after the check of the caller, within the same bounds. A compressed body, and what is no JSON, is
 /// left to the handler.
 ///
@@ -82,10 +93,10 @@ pub(super) async fn translate(
     state: &HttpState,
     request: &mut ServiceRequest,
     pattern: &str,
-) -> Result<Option<String>, ApiError> {
-    let Some(of) = Of::sent_to(request.method(), pattern) else { return Ok(None) };
+) -> Result<Said, ApiError> {
+    let Some(of) = Of::sent_to(request.method(), pattern) else { return Ok(Said::default()) };
     if request.headers().contains_key(header::CONTENT_ENCODING) {
-        return Ok(None);
+        return Ok(Said::default());
     }
     let types = state.services.types.current(&*state.services.store, state.services.max_time).await?;
     let mut sent = Sent::of(request.request(), true, |limits| (limits.max_bytes, "server.max_body_bytes"))?;
@@ -97,9 +108,9 @@ pub(super) async fn translate(
         let (bytes, types) = (bytes.clone(), std::sync::Arc::clone(&types));
         admission::work(move |_| ours(of, &bytes, &types, target)).await?
     };
-    let (bytes, ignored) = ours.map_or((bytes, None), |ours| (ours.text, ours.ignored));
+    let (bytes, said) = ours.map_or((bytes, Said::default()), |ours| (ours.text, ours.said));
     request.set_payload(Payload::from(bytes));
-    Ok(ignored)
+    Ok(said)
 }
 
 /// The object that the path names. Whether the caller may see it is not asked: the handler refuses a hidden one as it
@@ -114,12 +125,15 @@ async fn target(state: &HttpState, request: &ServiceRequest) -> Result<Option<Ta
 /// The translated body; nothing for what is no JSON object.
 fn ours(of: Of, bytes: &[u8], types: &Types, target: Option<Target>) -> Option<Ours> {
     let mut body: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
-    let mut ignored = None;
+    let mut said = Said::default();
     for name in SET_HERE {
         body.remove(name);
     }
     match of {
-        Of::Object => ignored = object(&mut body, bytes, types, target),
+        Of::Object => {
+            said.comment = body.get("comment").and_then(Value::as_str).and_then(comment);
+            said.ignored = object(&mut body, bytes, types, target);
+        }
         Of::Type => object_type(&mut body),
         Of::Category => {
             keep(&mut body, &CATEGORY);
@@ -138,7 +152,14 @@ fn ours(of: Of, bytes: &[u8], types: &Types, target: Option<Target>) -> Option<O
         }
         Of::Setting => setting(&mut body),
     }
-    Some(Ours { text: serde_json::to_vec(&body).ok()?, ignored })
+    Some(Ours { text: serde_json::to_vec(&body).ok()?, said })
+}
+
+/// What a comment says, in one line; nothing for an empty one.
+fn comment(sent: &str) -> Option<String> {
+    let line = sent.trim().chars().take(LONGEST_COMMENT);
+    let line: String = line.map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
+    (!line.is_empty()).then_some(line)
 }
 
 /// Leaves out members that the schema does not know.

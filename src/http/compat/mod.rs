@@ -9,7 +9,10 @@
 
 mod answer;
 mod body;
+mod date;
+mod dates;
 mod items;
+mod logs;
 mod own;
 mod pipeline;
 mod rendered;
@@ -27,11 +30,12 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{HttpMessage, ResponseError, web};
 
 use self::request::Asked;
-use super::caller::{add_warning, warn_of_references};
+use super::caller::{add_warning, warn_of_accepted};
 use super::error::ApiError;
 use super::routes::{self, Routes};
 use super::state::HttpState;
 use crate::domain::Violation;
+use crate::service::history::author;
 use crate::service::{Caller, ErrorCode, dangling};
 
 pub use self::own::routes_of_datagerry;
@@ -82,20 +86,26 @@ async fn around(
         let response = answer.unwrap_or_else(|error| error.error_response());
         return answer::translated(&state, request.into_response(response), &pattern, &asked).await;
     }
-    let ignored = match body::translate(&state, &mut request, &pattern).await {
-        Ok(ignored) => ignored,
+    let said = match body::translate(&state, &mut request, &pattern).await {
+        Ok(said) => said,
         Err(error) => return Ok(request.into_response(error.error_response())),
     };
     let takes_dangling = matches!(
         (request.method(), &*pattern),
-        (&Method::POST, "/rest/objects/") | (&Method::PUT, "/rest/objects/{public_id}")
+        (&Method::POST, "/rest/objects/" | "/rest/types/")
+            | (&Method::PUT, "/rest/objects/{public_id}" | "/rest/types/{public_id}")
     );
-    let handled = next.call(request);
-    let (handled, dangling) =
+    let handled = async {
+        match said.comment {
+            Some(comment) => author::commented(comment, next.call(request)).await,
+            None => next.call(request).await,
+        }
+    };
+    let (handled, accepted) =
         if takes_dangling { dangling::accepted(handled).await } else { (handled.await, Vec::new()) };
     let mut response = handled?.map_into_boxed_body();
     if response.status().is_success() {
-        warn(response.headers_mut(), ignored.into_iter(), &dangling);
+        warn(response.headers_mut(), said.ignored.into_iter(), &accepted);
     } else if let Some(error) = denial(&state, &response).await {
         return Ok(response.into_response(error.error_response()));
     }
@@ -109,8 +119,8 @@ async fn denial(state: &HttpState, response: &ServiceResponse) -> Option<ApiErro
     own::denied(state, &caller, &error).await
 }
 
-/// Names what was ignored, and references that lead nowhere.
-fn warn(headers: &mut HeaderMap, ignored: impl Iterator<Item = String>, dangling: &[Violation]) {
+/// Names what was ignored, and what was accepted although a rule forbids it.
+fn warn(headers: &mut HeaderMap, ignored: impl Iterator<Item = String>, accepted: &[Violation]) {
     ignored.for_each(|text| add_warning(headers, &text));
-    warn_of_references(headers, dangling);
+    warn_of_accepted(headers, accepted);
 }

@@ -4,25 +4,23 @@ use std::sync::Arc;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
-use bson::{Document, doc};
+use bson::doc;
 use serde_json::{Map, Value, json};
 
 use super::request::pairs_of;
+use super::{date, logs};
 use crate::domain::user::{LOCAL_AUTHENTICATOR, OIDC_AUTHENTICATOR};
-use crate::http::RouteAccess::{Right, SignedIn};
+use crate::http::RouteAccess::{self, Public, Right, SignedIn};
 use crate::http::body::JsonValue;
 use crate::http::envelope::{self, ISO_TIME, Wire};
 use crate::http::error::ApiError;
-use crate::http::listing;
-use crate::http::params::{ListRoute, Parameters};
 use crate::http::path::positive;
 use crate::http::routes::Routes;
 use crate::http::state::HttpState;
-use crate::json::write::DateStyle;
-use crate::query::{Filter, Projection};
+use crate::query::Filter;
 use crate::service::objects as service;
 use crate::service::precondition::IfMatch;
-use crate::service::resource::{self, Categories, Objects, Resource, Types};
+use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::service::{Caller, ErrorCode, dangling};
 use crate::store::FindQuery;
 
@@ -31,27 +29,8 @@ const MOST_OBJECTS: usize = 1000;
 /// The dashboard shows so many types.
 const MOST_GROUPS: usize = 5;
 
-/// Where DATAGERRY keeps its settings.
-const SETTINGS: &str = "settings.conf";
-
-/// The log entries that DATAGERRY wrote.
-struct Logs;
-
-impl Resource for Logs {
-    const COLLECTION: &'static str = "framework.logs";
-    const MODEL: &'static str = "CmdbMetaLog";
-    const NAME: &'static str = "log";
-    const NOT_FOUND: ErrorCode = ErrorCode::NotFound;
-    const TAKEN: &[(&'static str, ErrorCode)] = &[];
-}
-
-impl Wire for Logs {
-    const PATH: &'static str = "/log/";
-    const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
-}
-
-const LOGS: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
+/// The right to see the log.
+const LOG: RouteAccess = Right("base.framework.log.view");
 
 /// Adds the routes.
 pub fn routes_of_datagerry(routes: Routes) -> Routes {
@@ -60,13 +39,20 @@ pub fn routes_of_datagerry(routes: Routes) -> Routes {
         .and(Method::GET, "/rest/objects/group/{name}", Right("base.framework.object.view"), objects_by_type)
         .and(Method::GET, "/rest/search/quick/count", Right("base.framework.object.view"), count_found)
         .and(Method::GET, "/rest/search/quick/count/", Right("base.framework.object.view"), count_found)
-        .and(Method::GET, "/rest/log/object/{public_id}", Right("base.framework.log.view"), log_of_object)
-        .and(Method::GET, "/rest/date/", SignedIn, date_settings)
+        .and(Method::GET, "/rest/log/object/exists", LOG, logs::of_present)
+        .and(Method::GET, "/rest/log/object/notexists", LOG, logs::of_gone)
+        .and(Method::GET, "/rest/log/object/deleted", LOG, logs::of_deletions)
+        .and(Method::GET, "/rest/log/object/{public_id}", LOG, logs::of_object)
+        .and(Method::GET, "/rest/log/{public_id}", LOG, logs::one)
+        .and(Method::GET, "/rest/log/{public_id}/corresponding", LOG, logs::corresponding)
+        .and(Method::GET, "/rest/date/", Public, date::read)
+        .and(Method::POST, "/rest/date/", Right("base.system.edit"), date::save)
+        .and(Method::PUT, "/rest/date/", Right("base.system.edit"), date::save)
         .and(Method::GET, "/rest/auth/providers", Right("base.system.view"), providers)
         .and(Method::GET, "/rest/special/intro", SignedIn, intro)
 }
 
-fn caller(request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
+pub(super) fn caller(request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
     request.extensions().get::<Arc<Caller>>().cloned().ok_or_else(|| ApiError::of(ErrorCode::Internal))
 }
 
@@ -207,44 +193,6 @@ async fn count_found(state: web::Data<HttpState>, request: HttpRequest) -> Resul
     let active = count(true).await?;
     let inactive = if only_active(&request) { 0 } else { count(false).await? };
     Ok(answer(&json!({"active": active, "inactive": inactive, "total": active + inactive})))
-}
-
-/// `GET /rest/log/object/7`: what DATAGERRY logged of a visible object, without the values that it kept there.
-async fn log_of_object(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let (caller, services) = (caller(&request)?, &state.services);
-    let id = request.match_info().get("public_id").and_then(positive);
-    let id = id.ok_or_else(|| ApiError::of(ErrorCode::NotFound))?;
-    service::get_object(services, &caller, id).await?;
-    // No filter, and no order by what may hold passwords.
-    let known = ["order", "page", "limit"];
-    let orders = ["public_id", "log_time", "action_name", "user_name", "version"];
-    let sent = pairs_of(request.query_string()).unwrap_or_default();
-    let sent = sent.iter().filter(|(name, value)| {
-        known.contains(&name.as_str()) && !value.is_empty() || name == "sort" && orders.contains(&value.as_str())
-    });
-    let query = crate::http::links::encode_query(sent.map(|(name, value)| (name.as_str(), value.as_str())));
-    let mut params = state.list_params(&caller, Parameters::from_query(&query)?, &LOGS).await?;
-    let of_object = Filter::equals("object_id", id).and(Filter::equals("log_type", "CmdbObjectLog"));
-    params.query.filter = of_object.and(params.query.filter);
-    // The state of the object, and old and new values, may hold passwords.
-    let shown = doc! {"render_state": 0, "changes": 0};
-    params.query.projection = Some(Projection::parse(&shown, &Filter::all())?);
-    let listed = resource::list::<Logs>(services, &params.query).await?;
-    listing::answer::<Logs>(&state, &request, &format!("/log/object/{id}"), &params, listed).await
-}
-
-/// `GET /rest/date/`: how dates are shown, as DATAGERRY stored it, or its default.
-async fn date_settings(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
-    let services = &state.services;
-    let query = FindQuery::new(Filter::equals("_id", "date"), services.max_time).limited(1);
-    let found = services.store.find(SETTINGS, &query).await?;
-    let stored = found.first().map(resource::decode).transpose()?.unwrap_or_else(Document::new);
-    let text = |name: &str, default: &str| stored.get_str(name).unwrap_or(default).to_owned();
-    Ok(answer(&json!({
-        "_id": "date",
-        "date_format": text("date_format", "YYYY-MM-DDThh:mm:ssZ"),
-        "timezone": text("timezone", "UTC"),
-    })))
 }
 
 /// `GET /rest/auth/providers`: what a user's `authenticator` may be.

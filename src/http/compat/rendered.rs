@@ -36,10 +36,9 @@ impl Lifting {
         let mut lifted: Vec<(&str, Value)> =
             LIFTED.iter().filter_map(|name| Some((*name, of_type.get(*name)?.clone()))).collect();
         let sections = of_type.get("sections").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        if let (Some(definitions), Some((_, Value::Array(fields)))) =
-            (type_id.and_then(|id| self.definitions(id)), lifted.first_mut())
-        {
-            for field in fields.iter_mut().filter_map(Value::as_object_mut) {
+        let definitions = type_id.and_then(|id| self.definitions(id)).unwrap_or_default();
+        for (_, value) in lifted.iter_mut().filter(|(name, _)| matches!(*name, "fields" | "summaries")) {
+            for field in value.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
                 describe(field, &definitions);
                 if field.get("type").is_some_and(|kind| kind == "ref-section-field") {
                     self.refer(field, sections);

@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::domain::revert_input;
 use crate::http::body::JsonBody;
-use crate::http::caller::{Authenticated, warn_of_references};
+use crate::http::caller::{Authenticated, warn_of_accepted};
 use crate::http::conditional::Precondition;
 use crate::http::envelope;
 use crate::http::error::ApiError;
@@ -127,6 +127,6 @@ pub(in crate::http) async fn restore_object(
     let (restored, dangling) = history::restore_object(&state.services, &caller.0, id.0).await?;
     let mut response =
         told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &restored.document)?, &restored);
-    warn_of_references(response.headers_mut(), &dangling);
+    warn_of_accepted(response.headers_mut(), &dangling);
     Ok(response)
 }

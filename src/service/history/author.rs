@@ -22,6 +22,13 @@ pub async fn noting_unkept<T>(work: impl Future<Output = T>) -> (T, bool) {
     UNKEPT.scope(Cell::new(false), async { (work.await, UNKEPT.with(Cell::get)) }).await
 }
 
+/// Does `work`; entries of its changes have this comment, unless the author gave another one.
+pub async fn commented<T>(comment: String, work: impl Future<Output = T>) -> T {
+    let author = current();
+    let comment = author.comment.or(Some(comment));
+    by(Author { comment, ..author }, work).await
+}
+
 /// The history does not keep what this task deleted.
 pub(super) fn note_unkept() {
     // Nobody hears of it outside of a request.

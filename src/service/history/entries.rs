@@ -97,7 +97,7 @@ pub async fn list_entries(services: &Services, caller: &Caller, mut query: ListQ
     list(services, caller, former, &query).await
 }
 
-async fn list(
+pub(super) async fn list(
     services: &Services,
     caller: &Caller,
     former: Arc<FormerTypes>,

@@ -19,6 +19,7 @@ pub mod forget;
 pub mod former;
 mod heads;
 pub mod kept;
+pub mod logged;
 pub mod moments;
 pub mod past;
 mod plain;

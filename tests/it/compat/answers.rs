@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ask, filtered, get, of, on_each_compatible_store, send, web_created, web_type};
+use super::{ask, filtered, get, of, on_each_compatible_store, send, web_created, web_object, web_type};
 
 on_each_compatible_store! {
     async fn a_moment_of_the_past_has_the_fields_of_its_types(app) {
@@ -59,9 +59,48 @@ on_each_compatible_store! {
             assert_eq!((&fields[2]["default"], &fields[2]["value"]), (&json!(true), &json!(false)));
             assert_eq!(fields[3]["options"].as_array().map(Vec::len), Some(2));
             assert_eq!(fields[4]["summaries"][0]["line"], "Ref: {}");
+            assert_eq!((&view["summaries"][0]["required"], &view["summaries"][0]["helperText"]), (&json!(true), &json!("Help")));
         }
         let native = get(app, "/objects/?view=native").await.body["results"][0].take();
         assert!(native.get("summary_line").is_none());
+    }
+
+    async fn dates_are_text_in_lists_and_can_be_sent_back_from_one_object(app) {
+        let type_id = web_type(app).await;
+        let mut body = web_object(type_id, "one");
+        body["fields"][1]["value"] = json!({"$date": 1_600_000_000_000_i64});
+        let id = send(app, Method::POST, "/objects/", &body).await.body.as_i64().expect("the bare id");
+        let text = "2020-09-13T12:26:40";
+        for (path, time, value) in [
+            ("/objects/?view=native", "/results/0/creation_time", "/results/0/fields/1/value"),
+            ("/objects/?view=render", "/results/0/object_information/creation_time", "/results/0/fields/1/value"),
+            ("/objects/?view=render&limit=0", "/results/0/type_information/creation_time", "/results/0/type_information/fields/1/value"),
+        ] {
+            let list = get(app, path).await.body;
+            assert_eq!(list.pointer(value), Some(&json!(text)), "{path}: {list}");
+            assert!(list.pointer(time).and_then(Value::as_str).is_some_and(|time| time.contains('T')), "{path}: {list}");
+        }
+        for (path, time) in [("", "/object_information/creation_time/$date"), ("/native", "/creation_time/$date")] {
+            let one = get(app, &format!("/object/{id}{path}")).await.body;
+            assert_eq!(one["fields"][1]["value"]["$date"], 1_600_000_000_000_i64);
+            assert!(one.pointer(time).is_some_and(Value::is_i64), "{one}");
+        }
+        // What lists show is taken, too.
+        let listed = get(app, "/objects/?view=native").await.body["results"][0].clone();
+        let changed = send(app, Method::PUT, &format!("/object/{id}"), &listed).await;
+        assert_eq!((changed.status, &changed.body["result"]["fields"][1]["value"]), (202, &json!(text)), "{}", changed.body);
+        assert_eq!(get(app, &format!("/object/{id}")).await.body["fields"][1]["value"]["$date"], 1_600_000_000_000_i64);
+        let users = get(app, "/users/").await.body;
+        assert!(users["results"][0]["registration_time"].as_str().is_some_and(|time| time.as_bytes()[10] == b'T'), "{users}");
+    }
+
+    async fn types_name_nobody_as_null(app) {
+        let type_id = app.create_type("location", &[("name", "text")]).await;
+        let one = get(app, &format!("/types/{type_id}")).await.body["result"].clone();
+        let list = get(app, "/types/").await.body["results"][0].clone();
+        for object_type in [one, list] {
+            assert_eq!((object_type.get("editor_id"), object_type.get("last_edit_time")), (Some(&Value::Null), Some(&Value::Null)));
+        }
     }
 
     async fn sections_of_other_objects_are_at_their_field(app) {

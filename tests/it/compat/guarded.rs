@@ -16,6 +16,10 @@ on_each_compatible_store! {
         let requests = [
             (Method::PUT, format!("/object/0?objectIDs={id}")), (Method::GET, "/object/group/type_id".to_owned()),
             (Method::GET, "/search/quick/count/?searchValue=a".to_owned()), (Method::GET, format!("/log/object/{id}")),
+            (Method::GET, "/log/object/exists".to_owned()), (Method::GET, "/log/object/notexists".to_owned()),
+            (Method::GET, "/log/object/deleted".to_owned()), (Method::GET, "/log/1000000001".to_owned()),
+            (Method::GET, "/log/1000000001/corresponding".to_owned()),
+            (Method::POST, "/date/".to_owned()), (Method::PUT, "/date/".to_owned()),
             (Method::GET, "/auth/providers".to_owned()), (Method::GET, format!("/objects/?{pipeline}")),
             (Method::GET, format!("/types/?{pipeline}")), (Method::GET, format!("/users/?{pipeline}")),
             (Method::PATCH, format!("/object/clean/{type_id}")), (Method::POST, "/object/".to_owned()),

@@ -135,6 +135,28 @@ on_each_compatible_store! {
         assert_eq!((values(app, one).await[4].clone(), values(app, two).await[4].clone()), (json!(4711), json!(4711)));
     }
 
+    async fn rules_of_a_type_without_effect_are_stored_with_a_warning(app) {
+        let fields = json!([
+            {"type": "text", "name": "pattern", "label": "A", "regex": "[0-9]+", "value": "none"},
+            {"type": "text", "name": "broken", "label": "B", "regex": "(", "value": "any"},
+            {"type": "text", "name": "empty", "label": "C", "regex": "", "value": "any"},
+            {"type": "number", "name": "number", "label": "D", "value": "many"},
+            {"type": "ref", "name": "to", "label": "E", "ref_types": [4711], "value": "4711"},
+        ]);
+        let mut body = json!({"name": "loose", "author_id": 1, "fields": fields});
+        let created = send(app, Method::POST, "/types/", &body).await;
+        assert_eq!(created.status, 201, "{}", created.body);
+        let places = |headers: &HeaderMap| -> Vec<String> {
+            let places = warnings(headers).into_iter().map(|warning| warning.split(':').next().unwrap_or_default().to_owned());
+            places.filter(|place| place.ends_with("/value") || place.ends_with("/regex")).collect()
+        };
+        let expected = ["fields/1/regex", "fields/0/value", "fields/3/value", "fields/4/value"];
+        assert_eq!(places(&created.headers), expected);
+        body["fields"][3]["value"] = json!("more");
+        let changed = send(app, Method::PUT, &format!("/types/{}", created.body["result_id"]), &body).await;
+        assert_eq!((changed.status, places(&changed.headers)), (202, vec!["fields/3/value".to_owned()]), "{}", changed.body);
+    }
+
     async fn of_many_references_the_first_are_named(app) {
         let names: Vec<String> = (0..12).map(|index| format!("to-{index}")).collect();
         let fields: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "ref")).collect();
@@ -143,7 +165,7 @@ on_each_compatible_store! {
         let answer = send(app, Method::POST, "/object/", &json!({"type_id": type_id, "author_id": 1, "fields": fields})).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         let warnings = warnings(&answer.headers);
-        assert_eq!((warnings.len(), warnings[10]), (11, "fields: further references lead nowhere"));
+        assert_eq!((warnings.len(), warnings[10]), (11, "fields: there is more of this kind"));
     }
 
     async fn a_hidden_object_looks_like_none(app) {

@@ -2,7 +2,9 @@
 
 mod answers;
 mod bodies;
+mod front_end;
 mod guarded;
+mod logs;
 mod loose;
 mod parameters;
 mod pipelines;

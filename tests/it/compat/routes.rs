@@ -60,11 +60,20 @@ on_each_compatible_store! {
         assert_eq!(get(app, "/auth/providers").await.body, json!([{"class_name": "LocalAuthenticationProvider", "external": false}]));
         let intro = get(app, "/special/intro").await.body;
         assert_eq!((&intro["execute"], intro["steps"].as_array().map(Vec::len)), (&json!(false), Some(3)));
-        let type_id = web_type(app).await;
-        let id = web_created(app, type_id, "a").await;
-        let log = get(app, &format!("/log/object/{id}?limit=10&sort=public_id&order=-1&page=1")).await;
-        assert_eq!((log.status, &log.body["results"]), (200, &json!([])));
-        assert_eq!(get(app, "/log/object/999").await.status, 404);
+    }
+
+    async fn regional_settings_are_saved(app) {
+        let form = json!({"date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"});
+        for method in [Method::POST, Method::PUT] {
+            let saved = send(app, method, "/date/", &form).await;
+            assert_eq!((saved.status, &saved.body["timezone"]), (200, &json!("Europe/Berlin")), "{}", saved.body);
+        }
+        let read = ask(app.anonymous(Method::GET, "/date/")).await.body;
+        assert_eq!(read, json!({"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"}));
+        let wrong = send(app, Method::POST, "/date/", &json!({"date_format": "", "timezone": 1})).await;
+        assert_eq!(wrong.status, 400);
+        let places: Vec<&Value> = wrong.body["errors"].as_array().expect("errors").iter().map(|error| &error["pointer"]).collect();
+        assert_eq!(places, ["/date_format", "/timezone"]);
     }
 }
 

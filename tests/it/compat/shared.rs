@@ -104,11 +104,16 @@ async fn what_datagerry_logged_and_set_is_shown_without_values() {
     let date = doc! {"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"};
     database.collection::<Document>("settings.conf").insert_one(date).await.expect("a setting");
     let log = get(&app, &format!("/log/object/{id}?limit=10&sort=public_id&order=-1")).await.body;
-    assert_eq!((&log["total"], of(&log, "/comment")), (&json!(1), vec![json!("changed")]));
+    // Entries of this service come behind those of DATAGERRY.
+    assert_eq!((&log["total"], of(&log, "/comment")), (&json!(2), vec![json!("Object was created"), json!("changed")]));
+    assert_eq!(of(&log, "/public_id")[1], json!(1));
+    let theirs = get(&app, "/log/1").await.body;
+    assert_eq!((&theirs["comment"], &theirs["render_state"]), (&json!("changed"), &json!(null)));
+    assert_eq!(get(&app, "/log/1/corresponding").await.status, 204);
     assert!(!log.to_string().contains("secret"), "{log}");
     // What is not shown cannot be asked for: a filter and an order by it say nothing.
     for asked in ["filter={\"render_state\":\"other\"}", "sort=render_state", "filter={\"public_id\":0}&sort=changes"] {
-        assert_eq!(get(&app, &format!("/log/object/{id}?{asked}")).await.body["total"], json!(1), "{asked}");
+        assert_eq!(get(&app, &format!("/log/object/{id}?{asked}")).await.body["total"], json!(2), "{asked}");
     }
     let date = get(&app, "/date/").await.body;
     assert_eq!(date, json!({"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"}));
