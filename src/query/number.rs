@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use num_bigint::BigUint;
+
 /// A number of any type. Two of them are compared as the real numbers they stand for.
 #[derive(Debug, Clone, Copy)]
 pub enum Number {
@@ -283,19 +285,12 @@ fn compare_magnitude_to_double(coefficient: u128, exponent: i32, double: f64) ->
         return Ordering::Less;
     }
     let (mantissa, binary_exponent) = parts_of(double);
-    let mut left = BinaryNatural::from(coefficient);
-    let mut right = BinaryNatural::from(u128::from(mantissa));
-    if exponent >= 0 {
-        left.multiply_by_power_of_ten(exponent.unsigned_abs());
-    } else {
-        right.multiply_by_power_of_ten(exponent.unsigned_abs());
-    }
-    if binary_exponent >= 0 {
-        right.shift_left(binary_exponent.unsigned_abs());
-    } else {
-        left.shift_left(binary_exponent.unsigned_abs());
-    }
-    left.compare(&right)
+    let (mut left, mut right) = (BigUint::from(coefficient), BigUint::from(mantissa));
+    let multiplied = if exponent < 0 { &mut right } else { &mut left };
+    *multiplied *= BigUint::from(10_u32).pow(exponent.unsigned_abs());
+    let shifted = if binary_exponent < 0 { &mut left } else { &mut right };
+    *shifted <<= binary_exponent.unsigned_abs();
+    left.cmp(&right)
 }
 
 /// A positive finite double as `mantissa * 2^exponent`.
@@ -304,47 +299,4 @@ fn parts_of(double: f64) -> (u64, i32) {
     let fraction = bits & ((1 << 52) - 1);
     let exponent = i32::try_from((bits >> 52) & 0x7FF).expect("11 bits fit");
     if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) }
-}
-
-/// A natural number of any size, lowest limb first.
-struct BinaryNatural(Vec<u32>);
-
-impl BinaryNatural {
-    fn from(mut value: u128) -> Self {
-        let mut limbs = Vec::with_capacity(4);
-        while value > 0 {
-            limbs.push(u32::try_from(value & u128::from(u32::MAX)).expect("masked"));
-            value >>= 32;
-        }
-        Self(limbs)
-    }
-
-    fn multiply(&mut self, factor: u32) {
-        let mut carry = 0_u64;
-        for limb in &mut self.0 {
-            let product = u64::from(*limb) * u64::from(factor) + carry;
-            *limb = u32::try_from(product & u64::from(u32::MAX)).expect("masked");
-            carry = product >> 32;
-        }
-        if carry > 0 {
-            self.0.push(u32::try_from(carry).expect("the carry is below the factor"));
-        }
-    }
-
-    fn multiply_by_power_of_ten(&mut self, power: u32) {
-        for _ in 0..power / 9 {
-            self.multiply(1_000_000_000);
-        }
-        self.multiply(10_u32.pow(power % 9));
-    }
-
-    fn shift_left(&mut self, bits: u32) {
-        self.multiply(1 << (bits % 32));
-        let limbs = usize::try_from(bits / 32).expect("a small number");
-        self.0.splice(0..0, std::iter::repeat_n(0, limbs));
-    }
-
-    fn compare(&self, other: &Self) -> Ordering {
-        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
-    }
 }

@@ -4,8 +4,8 @@
 //! that IEEE 754 prefers, inexact ones all 34 digits.
 
 use bson::Decimal128;
+use num_bigint::BigUint;
 
-use super::natural::Natural;
 use super::value::exact_i64;
 use crate::query::number;
 
@@ -111,7 +111,9 @@ impl Decimal {
         let text = format!("{:.places$e}", value.abs());
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent = exponent.parse().unwrap_or(0) - i32::try_from(places).unwrap_or(0);
-        round(value < 0.0, &Natural::from_digits(digits), exponent, false)
+        // At most 34 digits, which fit.
+        let coefficient: u128 = digits.replace('.', "").parse().unwrap_or(0);
+        round(value < 0.0, &coefficient.into(), exponent, false)
     }
 
     /// Drops zeros behind the point.
@@ -145,11 +147,15 @@ impl Decimal {
             return Err(TextError::Malformed);
         }
         let places = i32::try_from(fraction.len()).map_err(|_| TextError::Malformed)?;
-        let coefficient = Natural::from_digits(&digits);
-        let value = round(negative, &coefficient, exponent.saturating_sub(places), false);
+        // Of digits that are rounded away it only matters whether they are zeros.
+        let significant = digits.trim_start_matches('0');
+        let (kept, dropped) = significant.split_at(significant.len().min(DIGITS + 2));
+        let coefficient: u128 = kept.parse().unwrap_or(0);
+        let exponent = exponent.saturating_sub(places).saturating_add(i32::try_from(dropped.len()).unwrap_or(i32::MAX));
+        let value = round(negative, &coefficient.into(), exponent, dropped.contains(|digit| digit != '0'));
         match value {
             Self::Infinity { .. } => Err(TextError::Overflow),
-            Self::Finite { coefficient: 0, .. } if !coefficient.is_zero() => Err(TextError::Underflow),
+            Self::Finite { coefficient: 0, .. } if coefficient != 0 => Err(TextError::Underflow),
             _ => Ok(value),
         }
     }
@@ -259,7 +265,7 @@ impl Decimal {
                 Self::Finite { negative, coefficient, exponent },
                 Self::Finite { negative: other_negative, coefficient: other, exponent: other_exponent },
             ) => {
-                let product = Natural::new(coefficient).multiply(&Natural::new(other));
+                let product = BigUint::from(coefficient) * other;
                 round(negative != other_negative, &product, exponent + other_exponent, false)
             }
             _ if self.is_zero() || other.is_zero() => Self::NaN,
@@ -301,18 +307,17 @@ impl Decimal {
                 Self::Finite { negative, coefficient, exponent },
                 Self::Finite { coefficient: other, exponent: other_exponent, .. },
             ) if other != 0 => {
-                let (left, right) = (Natural::new(coefficient), Natural::new(other));
                 let distance = exponent - other_exponent;
                 let shift = usize::try_from(distance.unsigned_abs()).unwrap_or(0);
                 if distance >= 0 {
-                    let (_, rest) = left.shifted(shift).divide(&right);
+                    let rest = power_of_ten(shift) * coefficient % other;
                     return round(negative, &rest, other_exponent, false);
                 }
                 // A divisor with far larger exponent than the number leaves the number itself.
                 if shift > DIGITS {
                     return self;
                 }
-                let (_, rest) = left.divide(&right.shifted(shift));
+                let rest = BigUint::from(coefficient) % (power_of_ten(shift) * other);
                 round(negative, &rest, exponent, false)
             }
             _ => Self::NaN,
@@ -323,7 +328,7 @@ impl Decimal {
     pub(super) fn quantized(self, exponent: i32, rounding: Rounding) -> Self {
         let Self::Finite { negative, coefficient, exponent: own } = self else { return self };
         if own >= exponent {
-            let room = DIGITS.saturating_sub(Natural::new(coefficient).digits());
+            let room = DIGITS.saturating_sub(digits(&coefficient.into()));
             let wanted = usize::try_from(own - exponent).unwrap_or(0);
             // Zero can take any exponent.
             let shift = if coefficient == 0 { wanted } else { wanted.min(room) };
@@ -370,9 +375,9 @@ impl Decimal {
         // An even exponent, and digits enough for 34 and one more in the root.
         let odd = exponent.rem_euclid(2);
         let (even, scale) = (exponent - odd, usize::try_from(odd).unwrap_or(0));
-        let square = Natural::new(coefficient).shifted(scale + 2 * EXTRA);
-        let root = square.square_root();
-        let exact = root.multiply(&root) == square;
+        let square = power_of_ten(scale + 2 * EXTRA) * coefficient;
+        let root = square.sqrt();
+        let exact = &root * &root == square;
         let result = round(false, &root, even / 2 - i32::try_from(EXTRA).unwrap_or(0), !exact);
         if exact { result.towards_exponent(even / 2) } else { result }
     }
@@ -407,23 +412,23 @@ fn sum(large: (bool, u128, i32), small: (bool, u128, i32)) -> Decimal {
         small_exponent = large_exponent - FAR;
     }
     let shift = usize::try_from(large_exponent - small_exponent).unwrap_or(0);
-    let left = Natural::new(large_coefficient).shifted(shift);
-    let right = Natural::new(small_coefficient);
+    let left = power_of_ten(shift) * large_coefficient;
+    let right = BigUint::from(small_coefficient);
     if large_negative == small_negative {
-        return round(large_negative, &left.add(&right), small_exponent, false);
+        return round(large_negative, &(left + right), small_exponent, false);
     }
-    let difference = left.distance(&right);
-    let negative = if left > right { large_negative } else { small_negative };
-    round(negative && !difference.is_zero(), &difference, small_exponent, false)
+    let (negative, difference) =
+        if left > right { (large_negative, left - right) } else { (small_negative, right - left) };
+    round(negative && difference != BigUint::ZERO, &difference, small_exponent, false)
 }
 
 fn quotient(negative: bool, dividend: u128, divisor: u128, preferred: i32) -> Decimal {
-    let (dividend, divisor) = (Natural::new(dividend), Natural::new(divisor));
-    let scale = (DIGITS + 2 + divisor.digits()).saturating_sub(dividend.digits());
-    let (quotient, rest) = dividend.shifted(scale).divide(&divisor);
-    let exact = rest.is_zero();
+    let scale = (DIGITS + 2 + digits(&divisor.into())).saturating_sub(digits(&dividend.into()));
+    let dividend = power_of_ten(scale) * dividend;
+    let quotient = &dividend / divisor;
+    let exact = &quotient * divisor == dividend;
     let exponent = preferred - i32::try_from(scale).unwrap_or(0);
-    if quotient.is_zero() && exact {
+    if quotient == BigUint::ZERO && exact {
         return round(negative, &quotient, preferred, false);
     }
     let result = round(negative, &quotient, exponent, !exact);
@@ -432,8 +437,8 @@ fn quotient(negative: bool, dividend: u128, divisor: u128, preferred: i32) -> De
 
 /// The number rounded to 34 digits and brought into the range of exponents. `sticky`: there are further digits
 /// below, not all zero.
-pub(super) fn round(negative: bool, coefficient: &Natural, exponent: i32, sticky: bool) -> Decimal {
-    let digits = coefficient.digits();
+fn round(negative: bool, coefficient: &BigUint, exponent: i32, sticky: bool) -> Decimal {
+    let digits = digits(coefficient);
     let too_many = digits.saturating_sub(DIGITS);
     let too_low = usize::try_from(MIN_EXPONENT.saturating_sub(exponent)).unwrap_or(0);
     let dropped = too_many.max(too_low);
@@ -441,20 +446,29 @@ pub(super) fn round(negative: bool, coefficient: &Natural, exponent: i32, sticky
         return Decimal::Finite { negative, coefficient: 0, exponent: MIN_EXPONENT };
     }
     let exponent = exponent.saturating_add(i32::try_from(dropped).unwrap_or(0));
-    let unit = Natural::power_of_ten(dropped);
-    let (kept, rest) = if dropped == 0 { (coefficient.clone(), Natural::zero()) } else { coefficient.divide(&unit) };
-    let twice = rest.add(&rest);
+    let unit = power_of_ten(dropped);
+    let kept = coefficient / &unit;
+    let twice = (coefficient - &kept * &unit) * 2_u32;
     let up = match twice.cmp(&unit) {
         _ if dropped == 0 => false,
         std::cmp::Ordering::Greater => true,
-        std::cmp::Ordering::Equal => sticky || kept.is_odd(),
+        std::cmp::Ordering::Equal => sticky || kept.bit(0),
         std::cmp::Ordering::Less => false,
     };
     // At most 34 digits are left, which fit.
-    let coefficient = kept.to_u128().unwrap_or(0) + u128::from(up);
+    let coefficient = u128::try_from(kept).unwrap_or(0) + u128::from(up);
     let (coefficient, exponent) =
         if coefficient == 10_u128.pow(34) { (coefficient / 10, exponent + 1) } else { (coefficient, exponent) };
     in_range(negative, coefficient, exponent)
+}
+
+fn power_of_ten(power: usize) -> BigUint {
+    BigUint::from(10_u32).pow(u32::try_from(power).unwrap_or(u32::MAX))
+}
+
+/// How many decimal digits it has; zero has none.
+fn digits(number: &BigUint) -> usize {
+    if *number == BigUint::ZERO { 0 } else { number.to_string().len() }
 }
 
 /// Too large an exponent is lowered by zeros at the end where there is room.

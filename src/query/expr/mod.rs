@@ -24,7 +24,6 @@ mod evaluate;
 mod extremes;
 mod fold;
 mod hashed_key;
-mod natural;
 mod object;
 mod operators;
 mod parse;
