@@ -83,12 +83,6 @@ impl Best {
         self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
     }
 
-    /// The documents that may still be needed, in no order.
-    pub(crate) fn into_kept(mut self) -> Vec<(SortValue, u64)> {
-        self.drop_worse();
-        self.kept
-    }
-
     pub(crate) fn into_page(self) -> impl Iterator<Item = u64> {
         let skip = self.skip;
         self.into_sorted().0.into_iter().skip(skip).map(|(_, row)| row)

@@ -68,7 +68,7 @@ use self::read::chunks::{self, Remainder};
 use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
 use self::read::snapshot::{Published, Snapshot};
-use self::read::{aggregate, dump, explain, inspect, parallel};
+use self::read::{aggregate, dump, explain, inspect};
 use self::upkeep::{backup, check};
 use self::write::validate;
 
@@ -191,7 +191,7 @@ impl EmbeddedStore {
         self.on_blocking_pool(turn, move |means| {
             let tables = snapshot.tables(&collection)?;
             let question = Question::new(&collection, tables, &query, with_total, deadline.within(means))?;
-            let answer = parallel::ask(&question, &collection, tables)?;
+            let answer = question.ask(&collection, tables)?;
             if answer.documents.bytes() > LONG {
                 means.hold(answer.documents.bytes())?;
             }
@@ -215,7 +215,7 @@ impl EmbeddedStore {
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
             let question = Question::new(&collection, tables, &asked, asked.is_counted, deadline.within(means))?;
-            let mut found = parallel::rows(&question, &collection, tables)?;
+            let mut found = question.rows(&collection, tables)?;
             hold_rows(&mut found.list, means)?;
             let hint = question.hint(&collection, found.work, found.list.len() as u64, Some(found.matched));
             Ok((found, hint))
@@ -235,7 +235,7 @@ impl EmbeddedStore {
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
             let question = Question::new(&collection, tables, &wanted, false, deadline.within(means))?;
-            let mut rows = parallel::rows(&question, &collection, tables)?.list;
+            let mut rows = question.rows(&collection, tables)?.list;
             hold_rows(&mut rows, means)?;
             Ok(rows)
         };

@@ -8,7 +8,6 @@ use crate::query::{Filter, Pipeline};
 use crate::store::embedded::plan::planner::Wanted;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::Question;
-use crate::store::embedded::read::parallel;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::{AggregateQuery, Documents, FindQuery, Reach, Results, StoreError, behind, find_query, piped};
 
@@ -46,9 +45,6 @@ impl<'a> Reading<'a> {
         let Some(collection) = self.snapshot.collection(name) else { return Ok(()) };
         let tables = self.snapshot.tables(collection)?;
         let question = Question::new(collection, tables, query, false, self.deadline.clone())?;
-        if parallel::each(&question, collection, tables, visit)? {
-            return Ok(());
-        }
         question.each(&mut CollectionReader::new(collection, tables, self.deadline.clone()), visit)
     }
 

@@ -1,7 +1,7 @@
 //! Runs a plan: finds rows, checks their documents, and passes matching ones on.
 
 use std::collections::HashSet;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use bson::raw::RawDocument;
@@ -213,7 +213,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         };
         match plan {
             Plan::Nothing => Ok(()),
-            Plan::Scan => self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false)),
+            Plan::Scan => self.scan(&mut |row, document| visit(row, document, false)),
             Plan::Index(scan) if self.in_any_order || (scan.comes_in_order() && !self.backward) => {
                 let mut visit = |row: u64, document: &RawDocument| visit(row, document, scan.exact);
                 self.index(scan, &mut |reader, row| reader.visit_row(row, &mut visit))
@@ -258,26 +258,8 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&self.collection.name, row))
     }
 
-    /// Shows `visit` each document that matches, of the rows within a range, in the order of the rows.
-    pub(crate) fn each_in(
-        &mut self,
-        rows: Range<u64>,
-        filter: &Filter,
-        visit: &mut impl FnMut(u64, &RawDocument) -> Flow,
-    ) -> Result<(), StoreError> {
-        self.is_costly = filter.tree().is_costly();
-        let budget = self.deadline.budget();
-        self.scan(rows, &mut |row, document| {
-            if filter.matches_within(document, &budget).map_err(failure::of_evaluation)? {
-                visit(row, document)
-            } else {
-                Ok(ControlFlow::Continue(()))
-            }
-        })
-    }
-
-    fn scan(&mut self, rows: Range<u64>, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
-        let mut entries = self.tables.data.range(rows).map_err(failure::of_storage)?;
+    fn scan(&mut self, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+        let mut entries = self.tables.data.range(0..u64::MAX).map_err(failure::of_storage)?;
         while let Some(entry) = if self.backward { entries.next_back() } else { entries.next() } {
             let (row, stored) = entry.map_err(failure::of_storage)?;
             self.note_document(stored.value())?;
@@ -426,7 +408,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         }
         if prefers_scan(rows.len() as u64, self.len()?) {
             self.work.gave_up = true;
-            return self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false));
+            return self.scan(&mut |row, document| visit(row, document, false));
         }
         for row in rows {
             if self.visit_row(row, &mut |row, document| visit(row, document, exact))?.is_break() {

@@ -8,7 +8,6 @@ use crate::store::embedded::plan::intervals;
 use crate::store::embedded::plan::planner::Plan;
 use crate::store::embedded::read::execute::Deadline;
 use crate::store::embedded::read::find::Question;
-use crate::store::embedded::read::parallel;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
@@ -26,7 +25,7 @@ pub(crate) fn explain(
     let Some(collection) = snapshot.collection(name) else { return Ok(never_written(query)) };
     let tables = snapshot.tables(collection)?;
     let question = Question::new(collection, tables, query, true, deadline.clone())?;
-    let answer = parallel::ask(&question, collection, tables)?;
+    let answer = question.ask(collection, tables)?;
     // A guard is not shown: what is told is how its question would be answered alone.
     let alone = query.filter.guarded().map(|halves| FindQuery { filter: halves.question.clone(), ..query.clone() });
     let shown = match &alone {

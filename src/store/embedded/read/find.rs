@@ -98,7 +98,17 @@ impl<'a> Question<'a> {
     }
 
     /// The rows of the answer, in its order, and how many documents match.
-    pub(crate) fn rows<A: TableAccess>(&self, reader: &mut CollectionReader<'_, A>) -> Result<Rows, StoreError> {
+    pub(crate) fn rows<A: TableAccess>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Rows, StoreError> {
+        let mut reader = CollectionReader::new(collection, tables, self.deadline.clone());
+        if self.wants_all()
+            && let Some(list) = reader.all_rows()?
+        {
+            return Ok(Rows { matched: list.len() as u64, list, work: reader.work });
+        }
+        self.examined_rows(&mut reader)
+    }
+
+    fn examined_rows<A: TableAccess>(&self, reader: &mut CollectionReader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
         if self.streams() {
@@ -138,7 +148,7 @@ impl<'a> Question<'a> {
     ) -> Result<(), StoreError> {
         let query = self.query;
         if !self.streams() {
-            for row in self.rows(reader)?.list {
+            for row in self.examined_rows(reader)?.list {
                 let flow = reader.document(row, &mut *visit)?;
                 if flow.ok_or_else(|| failure::damaged("a sorted answer", row))??.is_break() {
                     break;
@@ -164,12 +174,6 @@ impl<'a> Question<'a> {
         self.choice.total != TotalBy::Documents
     }
 
-    /// Whether every document must be examined, if no index helps.
-    pub(crate) fn reads_all(&self) -> bool {
-        let counts = self.with_total && self.choice.total == TotalBy::Documents;
-        counts || self.query.limit == 0 || !self.streams()
-    }
-
     /// The hint about the work for this many documents, of those that match.
     pub(crate) fn hint(&self, collection: &Collection, work: Work, returned: u64, total: Option<u64>) -> Option<Hint> {
         let whole = || collection.indexes.iter().filter(|index| index.partial.is_none());
@@ -179,7 +183,7 @@ impl<'a> Question<'a> {
     }
 
     /// Whether nothing is left to order.
-    pub(crate) fn comes_in_order(&self) -> bool {
+    fn comes_in_order(&self) -> bool {
         self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id()
     }
 
@@ -189,7 +193,7 @@ impl<'a> Question<'a> {
     }
 
     /// Whether the answer is all documents in the order of their rows.
-    pub(crate) fn wants_all(&self) -> bool {
+    fn wants_all(&self) -> bool {
         let (query, is_scan) = (self.query, self.choice.plan == Plan::Scan);
         let is_all = matches!(query.filter.tree(), Node::Always) && query.skip == 0 && query.limit == 0;
         is_all && is_scan && self.comes_in_order()
@@ -275,7 +279,7 @@ impl<'a> Question<'a> {
         reader: &mut CollectionReader<'_, A>,
         budget: &Budget,
     ) -> Result<Answer, StoreError> {
-        let found = self.rows(reader)?;
+        let found = self.examined_rows(reader)?;
         let documents = self.read(found.list, reader, budget)?;
         Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work, hint: None })
     }

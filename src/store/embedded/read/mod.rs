@@ -8,7 +8,6 @@ pub(super) mod explain;
 pub(super) mod find;
 pub(super) mod inspect;
 pub(super) mod merge;
-pub(super) mod parallel;
 pub(super) mod point;
 pub(super) mod skip;
 pub(super) mod snapshot;

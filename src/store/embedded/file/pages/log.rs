@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 
 use redb::StorageBackend;
 
-use super::ahead::{self, Version};
 use super::layout::{MOST_PAGES, Place, SLOT, offset};
 use super::log_writer::{LogWriter, PageBatch, Phase};
 use super::promises::Promises;
@@ -37,8 +36,6 @@ pub(super) struct Shared {
     pub(super) length: u64,
     /// Where each page is.
     pub(super) map: Vec<Place>,
-    /// Another one with each change of the map.
-    pub(super) version: Version,
     /// The pages of the batch that are not in the file yet.
     pub(super) staged: BTreeMap<u32, Box<[u8]>>,
 }
@@ -63,7 +60,7 @@ impl Log {
             promises: Promises::default(),
             buffer: Vec::new(),
         };
-        let shared = Shared { length: log.length, map: log.map, version: Version::new(), staged: BTreeMap::new() };
+        let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
         Self { file, damage: OnceLock::new(), shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
@@ -127,7 +124,7 @@ impl Log {
                 run += 1;
             }
             let piece = &mut out[done * SLOT..(done + run) * SLOT];
-            match ahead::read(&*self.file, shared.version, place.slot, piece) {
+            match self.file.read(offset(place.slot), piece) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 read => read?,
             }
@@ -162,7 +159,6 @@ impl Shared {
     /// Makes the file that redb sees longer or shorter. New pages are zeros.
     pub(super) fn set_length(&mut self, length: u64) {
         self.length = length;
-        self.version = Version::new();
         resize(&mut self.map, length);
     }
 }

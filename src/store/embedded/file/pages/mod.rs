@@ -17,7 +17,6 @@
 //! | file | what lives there |
 //! |---|---|
 //! | [`layout`], [`unopened`] | the bytes of the log; why a file is not opened as one |
-//! | [`ahead`] | reading ahead |
 //! | [`segments`], [`records`], [`promises`] | which segments are in use; where records are; which space is promised |
 //! | [`recovery`] | reads the log when it is opened |
 //! | [`log_writer`] | the state of the writer: phases of the file and of a batch |
@@ -35,7 +34,6 @@
 //!   part and each checkpoint first rewrites that end. Nothing else writes a superblock or makes the file shorter. Making the file
 //!   longer is always safe, because recovery does not read there.
 
-mod ahead;
 mod append;
 mod backend;
 mod checkpoint;
@@ -52,7 +50,6 @@ mod reserve;
 mod segments;
 mod unopened;
 
-pub(crate) use self::ahead::reading_ahead;
 pub(crate) use self::backend::{BESIDE, Opened, Pages, lock};
 pub(crate) use self::layout::LAYOUT;
 pub(crate) use self::promises::Use;

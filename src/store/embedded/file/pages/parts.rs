@@ -4,7 +4,6 @@
 
 use std::io;
 
-use super::ahead::Version;
 use super::layout::{Content, Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, offset};
 use super::log::{Log, page_number};
 use super::log_writer::{LogWriter, is_full};
@@ -102,7 +101,6 @@ impl Log {
             let before = shared.map.get_mut(*number as usize).map(|known| std::mem::replace(known, place));
             writer.replaced.extend(before.map(|before| before.slot).filter(|slot| *slot > 0));
         }
-        shared.version = Version::new();
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.batch.add_part(numbers.len());
