@@ -127,13 +127,6 @@ pub(super) struct Missing {
     pub(super) is_begun: bool,
 }
 
-impl Missing {
-    /// Whether the service is to make it, or to wait for it.
-    pub(super) fn is_to_be_made(&self) -> bool {
-        self.spec.unique || !self.is_begun
-    }
-}
-
 /// The declared indexes of the collection that have no equivalent on the server, or one that is only being built.
 pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<Missing>, StoreError> {
     let existing = list(inner, collection.name).await?;

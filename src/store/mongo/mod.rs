@@ -257,7 +257,7 @@ impl Store for MongoStore {
         self.run(PREPARE_BOUND, async move |inner| {
             indexes::prepare(&inner, &collections).await?;
             order::forget_ended(&inner).await?;
-            inner.keeper.keep(&collections);
+            inner.keeper.watch(&collections);
             Ok(())
         })
         .await

@@ -48,7 +48,7 @@ impl Presence {
         bound: Duration,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.run_until(sleep(bound), bound, operation).await
+        self.run_to(sleep(bound).map(|()| exceeded(bound)), operation).await
     }
 
     /// The same for a part of a query that cannot be repeated.
@@ -58,16 +58,6 @@ impl Presence {
         part: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.run_to(sleep(bound).map(|()| self.ran_out(bound)), part).await
-    }
-
-    /// The same. `end` completes when the wait should end: nothing happened for `bound`.
-    pub(super) async fn run_until<T: Send + 'static>(
-        &self,
-        end: impl Future<Output = ()>,
-        bound: Duration,
-        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.run_to(end.map(|()| exceeded(bound)), operation).await
     }
 
     /// The same. `end` completes with what is said when the wait should end.
@@ -264,17 +254,5 @@ mod tests {
         assert!(matches!(asked, Err(StoreError::Unavailable { .. })));
         let run = presence().run(Duration::ZERO, pending::<Result<(), _>>()).await;
         assert!(matches!(run, Err(StoreError::Unavailable { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_change_with_an_end_of_its_own_is_waited_for_until_that() {
-        let presence = presence();
-        let run = presence.run_until(ready(()), LONG, pending::<Result<(), _>>()).await;
-        assert!(matches!(run, Err(StoreError::Unavailable { .. })));
-        let change = async {
-            tokio::task::yield_now().await;
-            Ok(1)
-        };
-        assert_eq!(presence.run_until(pending(), Duration::ZERO, change).await.unwrap(), 1);
     }
 }

@@ -233,24 +233,23 @@ async fn wait_until_it_lacks(store: &MongoStore, something: bool) -> Vec<String>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unique_indexes_that_another_tool_drops_are_made_again() {
+async fn unique_indexes_that_another_tool_drops_are_missed_until_the_next_start() {
     let Some((store, server, uri)) = store_on().await else { return };
     let types = database(server, &uri).await.collection::<Document>(TYPES);
-    let is_whole = async || {
-        let names = types.list_index_names().await.unwrap_or_default();
-        ["public_id", "name"].iter().all(|wanted| names.iter().any(|name| name == wanted))
-    };
     for way in 0..2 {
         if way == 0 {
             types.drop().await.expect("dropped by another tool");
         } else {
             types.drop_indexes().await.expect("dropped by another tool");
         }
-        let until = Instant::now() + Duration::from_secs(20);
-        while !is_whole().await {
-            assert!(Instant::now() < until, "the indexes are not made again");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let lacks = wait_until_it_lacks(&store, true).await;
+        assert_eq!(
+            lacks,
+            [format!("{TYPES} lacks the unique index public_id, name: start the service again, to make it")]
+        );
+        let refused = store.commit(Unit::of(insert(TYPES, object_type(7)))).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+        connect(&uri).await.prepare(ALL).await.expect("the next start makes them");
         wait_until_it_lacks(&store, false).await;
         let id = i64::from(way) + 1;
         store.commit(Unit::of(insert(TYPES, object_type(id)))).await.expect("new");
@@ -260,7 +259,7 @@ async fn unique_indexes_that_another_tool_drops_are_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_that_keep_an_index_from_being_made_again_are_told() {
+async fn a_collection_that_another_tool_replaces_lacks_its_indexes() {
     let Some((store, server, uri)) = store_on().await else { return };
     let types = database(server, &uri).await.collection::<Document>(TYPES);
     // As one tool would that replaces the collection by one with two types of a name.
@@ -269,19 +268,14 @@ async fn documents_that_keep_an_index_from_being_made_again_are_told() {
     let (from, to) = (format!("{}.other", other.namespace().db), format!("{}.{TYPES}", types.namespace().db));
     let rename = doc! { "renameCollection": from, "to": to, "dropTarget": true };
     server.client().await.database("admin").run_command(rename).await.expect("renamed");
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        let lacks = wait_until_it_lacks(&store, true).await;
-        if lacks[0].contains("inventory-service check names them") {
-            break;
-        }
-        assert!(Instant::now() < until, "{lacks:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until_it_lacks(&store, true).await;
+    let start = connect(&uri).await.prepare(ALL).await;
+    assert!(matches!(&start, Err(StoreError::Duplicate { .. })), "{start:?}");
     let refused = store.commit(Unit::of(insert(TYPES, object_type(7)))).await;
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
     store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("other collections are whole");
     types.delete_one(doc! { "_id": 2 }).await.expect("put right");
+    connect(&uri).await.prepare(ALL).await.expect("they can be made now");
     wait_until_it_lacks(&store, false).await;
     store.commit(Unit::of(insert(TYPES, object_type(7)))).await.expect("it is whole again");
 }
