@@ -1,11 +1,9 @@
 //! Routes of categories: docs/api.md, Categories.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::Authenticated;
-use super::conditional::Precondition;
+use super::call::{Answer, Call, Edit, created};
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
 use super::history::at;
@@ -23,7 +21,6 @@ use crate::json::write::DateStyle;
 use crate::service::Caller;
 use crate::service::categories::{self as service, Node};
 use crate::service::history::as_of::AccessLists;
-use crate::service::once::Once;
 use crate::service::resource::{self, Categories};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: true };
@@ -38,13 +35,8 @@ operation! {
     /// List categories, flat or as a tree.
     list_categories: params(Listing, CategoryListing, At), responses((status = 200, body = ListOf<CategoryOrNode>))
 }
-pub(super) async fn list_categories(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+pub(super) async fn list_categories(Call { state, request, caller }: Call, sent: Sent) -> Answer {
+    let params = state.list_params(&caller, sent.0, &LIST).await?;
     let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
@@ -56,7 +48,7 @@ pub(super) async fn list_categories(
     if params.query.explain {
         return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
     }
-    let (items, total) = tree_page(&state, &caller.0, &params).await?;
+    let (items, total) = tree_page(&state, &caller, &params).await?;
     envelope::list::<Categories>(&state, &request, Categories::PATH, &params, items, total)
 }
 
@@ -99,13 +91,8 @@ operation! {
     /// Read a category.
     get_category: params(At, IfNoneMatch), responses((status = 200, body = Single<Category>))
 }
-pub(super) async fn get_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read::<Categories>(state, &request, (&caller.0, id.0), AccessLists::OfThen).await?;
+pub(super) async fn get_category(Call { state, request, caller }: Call, id: PathId) -> Answer {
+    let state = at::of_read::<Categories>(state, &request, (&*caller, id.0), AccessLists::OfThen).await?;
     let found = resource::get::<Categories>(&state.services, id.0).await?;
     envelope::single::<Categories>(&state, &request, &found)
 }
@@ -114,32 +101,18 @@ operation! {
     /// Create a category.
     create_category: params(IdempotencyHeader), request_body = CategoryBody, responses((status = 201, body = Inserted<Category>))
 }
-pub(super) async fn create_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    key: IdempotencyKey,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+pub(super) async fn create_category(Call { state, request, .. }: Call, key: IdempotencyKey, body: JsonBody) -> Answer {
     let work = service::create_category(&state.services, &body.0);
-    let again = async |outcome| resource::encode(&outcome);
-    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    envelope::inserted::<Categories>(&state, &request, StatusCode::CREATED, &created)
+    created::<Categories>(&state, &request, (&key, &body.0), work).await
 }
 
 operation! {
     /// Replace a category.
     update_category: params(IfMatch), request_body = CategoryBody, responses((status = 202, body = Updated<Category>))
 }
-pub(super) async fn update_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-    condition: Precondition,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn update_category(Edit { state, request, id, condition, .. }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_category(&state.services, id.0, &condition.0, &body.0).await?;
+    let updated = service::update_category(&state.services, id, &condition, &body.0).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -150,15 +123,9 @@ operation! {
         request_body(content((CategoryPatch = "application/json"), (CategoryPatch = "application/merge-patch+json"))),
         responses((status = 202, body = Updated<Category>))
 }
-pub(super) async fn patch_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-    condition: Precondition,
-    patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn patch_category(Edit { state, request, id, condition, .. }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_category(&state.services, id.0, &condition.0, &patch.0).await?;
+    let updated = service::patch_category(&state.services, id, &condition, &patch.0).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -166,14 +133,9 @@ operation! {
     /// Delete a category; its children move up.
     delete_category: params(IfMatch), responses((status = 202, body = DeletedWith<Category>))
 }
-pub(super) async fn delete_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-    condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn delete_category(Edit { state, request, id, condition, .. }: Edit) -> Answer {
     state.no_parameters(&request)?;
-    let (deleted, moved) = service::delete_category(&state.services, id.0, &condition.0).await?;
+    let (deleted, moved) = service::delete_category(&state.services, id, &condition).await?;
     let beside = serde_json::json!({"also_changed": {"categories": moved}});
     envelope::deleted::<Categories>(&state, StatusCode::ACCEPTED, &deleted, &beside)
 }

@@ -1,11 +1,9 @@
 //! Routes of groups: docs/api.md, Groups.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::Authenticated;
-use super::conditional::Precondition;
+use super::call::{Answer, Call, Edit, created};
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
@@ -17,10 +15,8 @@ use super::schema::{
     Listing, Single, Updated, operation,
 };
 use super::sent::Sent;
-use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::groups::{self as service, UsersOfGroup};
-use crate::service::once::Once;
 use crate::service::resource::{self, Groups};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
@@ -35,13 +31,8 @@ operation! {
     /// List groups.
     list_groups: params(Listing), responses((status = 200, body = ListOf<Group>))
 }
-pub(super) async fn list_groups(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+pub(super) async fn list_groups(Call { state, request, caller }: Call, sent: Sent) -> Answer {
+    let params = state.list_params(&caller, sent.0, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::advised::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
@@ -50,11 +41,7 @@ operation! {
     /// Read a group.
     get_group: params(IfNoneMatch), responses((status = 200, body = Single<Group>))
 }
-pub(super) async fn get_group(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_group(Call { state, request, .. }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
     let found = resource::get::<Groups>(&state.services, id.0).await?;
     envelope::single::<Groups>(&state, &request, &found)
@@ -64,34 +51,18 @@ operation! {
     /// Create a group.
     create_group: params(IdempotencyHeader), request_body = GroupBody, responses((status = 201, body = Inserted<Group>))
 }
-pub(super) async fn create_group(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    key: IdempotencyKey,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
-    let work = service::create_group(&state.services, &caller.0, &body.0);
-    let again = async |outcome| resource::encode(&outcome);
-    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    envelope::inserted::<Groups>(&state, &request, StatusCode::CREATED, &created)
+pub(super) async fn create_group(Call { state, request, caller }: Call, key: IdempotencyKey, body: JsonBody) -> Answer {
+    let work = service::create_group(&state.services, &caller, &body.0);
+    created::<Groups>(&state, &request, (&key, &body.0), work).await
 }
 
 operation! {
     /// Replace a group.
     update_group: params(IfMatch), request_body = GroupBody, responses((status = 202, body = Updated<Group>))
 }
-pub(super) async fn update_group(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn update_group(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_group(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    let updated = service::update_group(&state.services, &caller, id, &condition, &body.0).await?;
     envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -102,16 +73,9 @@ operation! {
         request_body(content((GroupPatch = "application/json"), (GroupPatch = "application/merge-patch+json"))),
         responses((status = 202, body = Updated<Group>))
 }
-pub(super) async fn patch_group(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn patch_group(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_group(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
+    let updated = service::patch_group(&state.services, &caller, id, &condition, &patch.0).await?;
     envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -119,17 +83,11 @@ operation! {
     /// Delete a group, and move or delete its users.
     delete_group: params(IfMatch, GroupMembers), responses((status = 202, body = Deleted<Group>))
 }
-pub(super) async fn delete_group(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn delete_group(Edit { state, request, caller, id, condition }: Edit) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["action", "group_id"], state.params.unknown)?;
     let users = users_of_group(&sent)?;
-    let deleted = service::delete_group(&state.services, &caller.0, id.0, &condition.0, users).await?;
+    let deleted = service::delete_group(&state.services, &caller, id, &condition, users).await?;
     envelope::deleted::<Groups>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }
 

@@ -5,6 +5,7 @@ pub mod arrivals;
 mod auth;
 pub mod body;
 mod bulk;
+mod call;
 mod caller;
 mod categories;
 pub mod compat;

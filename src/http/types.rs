@@ -2,13 +2,12 @@
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderValue;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::{Authenticated, WARNING};
-use super::conditional::Precondition;
+use super::call::{Answer, Call, Edit};
+use super::caller::WARNING;
 use super::envelope::{self, ISO_TIME, Wire};
-use super::error::ApiError;
 use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
@@ -39,13 +38,8 @@ operation! {
     /// List types.
     list_types: params(Listing, At), responses((status = 200, body = ListOf<Type>))
 }
-pub(super) async fn list_types(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+pub(super) async fn list_types(Call { state, request, caller }: Call, sent: Sent) -> Answer {
+    let params = state.list_params(&caller, sent.0, &LIST).await?;
     let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::advised::<Types>(&state, &request, Types::PATH, &params, listed).await
@@ -55,13 +49,8 @@ operation! {
     /// Read a type.
     get_type: params(At, IfNoneMatch), responses((status = 200, body = Single<Type>))
 }
-pub(super) async fn get_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read::<Types>(state, &request, (&caller.0, id.0), AccessLists::OfThen).await?;
+pub(super) async fn get_type(Call { state, request, caller }: Call, id: PathId) -> Answer {
+    let state = at::of_read::<Types>(state, &request, (&*caller, id.0), AccessLists::OfThen).await?;
     let found = resource::get::<Types>(&state.services, id.0).await?;
     envelope::single::<Types>(&state, &request, &found)
 }
@@ -77,7 +66,7 @@ pub(super) fn warned(mut response: HttpResponse, warnings: Vec<String>) -> HttpR
 }
 
 /// The changed type, with its warnings.
-pub(super) fn answered(state: &HttpState, request: &HttpRequest, changed: Changed) -> Result<HttpResponse, ApiError> {
+pub(super) fn answered(state: &HttpState, request: &HttpRequest, changed: Changed) -> Answer {
     let response = envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, &changed.after)?;
     Ok(warned(response, changed.warnings))
 }
@@ -86,18 +75,12 @@ operation! {
     /// Create a type.
     create_type: params(IdempotencyHeader), request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
 }
-pub(super) async fn create_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    key: IdempotencyKey,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn create_type(Call { state, request, caller }: Call, key: IdempotencyKey, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let work = service::create_type(&state.services, &caller.0, &body.0);
+    let work = service::create_type(&state.services, &caller, &body.0);
     let again = async |outcome| resource::encode(&outcome);
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    let warnings = warnings(&state.services, &caller.0, (None, &created), &body.0).await?;
+    let warnings = warnings(&state.services, &caller, (None, &created), &body.0).await?;
     Ok(warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, warnings))
 }
 
@@ -105,16 +88,9 @@ operation! {
     /// Replace a type.
     update_type: params(IfMatch), request_body = TypeBody, responses((status = 202, body = Updated<Type>))
 }
-pub(super) async fn update_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn update_type(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_type(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    let updated = service::update_type(&state.services, &caller, id, &condition, &body.0).await?;
     answered(&state, &request, updated)
 }
 
@@ -125,16 +101,9 @@ operation! {
         request_body(content((TypePatch = "application/json"), (TypePatch = "application/merge-patch+json"))),
         responses((status = 202, body = Updated<Type>))
 }
-pub(super) async fn patch_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn patch_type(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_type(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
+    let updated = service::patch_type(&state.services, &caller, id, &condition, &patch.0).await?;
     answered(&state, &request, updated)
 }
 
@@ -142,17 +111,11 @@ operation! {
     /// Delete a type.
     delete_type: params(IfMatch, Cascade), responses((status = 202, body = DeletedWith<Type>))
 }
-pub(super) async fn delete_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn delete_type(Edit { state, request, caller, id, condition }: Edit) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["cascade"], state.params.unknown)?;
     let cascade = sent.flag("cascade")?;
-    let (deleted, also_changed) = service::delete_type(&state.services, &caller.0, id.0, &condition.0, cascade).await?;
+    let (deleted, also_changed) = service::delete_type(&state.services, &caller, id, &condition, cascade).await?;
     envelope::deleted::<Types>(
         &state,
         StatusCode::ACCEPTED,

@@ -1,12 +1,11 @@
 //! Routes of users' settings: docs/api.md, Settings of users.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 use bson::Document;
 use bson::raw::RawDocument;
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::Authenticated;
+use super::call::{Answer, Call};
 use super::conditional::Precondition;
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
@@ -43,19 +42,13 @@ operation! {
     /// List the settings of a user: all, or with `page` or `limit` a page with its pager.
     list_settings: params(Paging), responses((status = 200, body = Results<UserSetting>))
 }
-pub(super) async fn list_settings(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    user: PathId,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_settings(Call { state, request, caller }: Call, user: PathId, sent: Sent) -> Answer {
     let sent = sent.0;
     if sent.get("filter").is_some() {
         return Err(ApiError::parameter("filter", "is not known here; known are page, limit, sort, order and explain"));
     }
     if sent.iter().any(|(name, _)| PAGED.contains(&name)) {
-        let params = state.list_params(&caller.0, sent, &LIST).await?;
+        let params = state.list_params(&caller, sent, &LIST).await?;
         let listed = service::list_settings(&state.services, user.0, &params.query).await?;
         let path = format!("/users/{}/settings/", user.0);
         return listing::answer::<UserSettings>(&state, &request, &path, &params, listed).await;
@@ -70,12 +63,7 @@ operation! {
     /// Read a setting of a user, as a list of one.
     get_setting: responses((status = 200, body = Results<UserSetting>))
 }
-pub(super) async fn get_setting(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    user: PathId,
-    identifier: PathText,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_setting(Call { state, request, .. }: Call, user: PathId, identifier: PathText) -> Answer {
     state.no_parameters(&request)?;
     let found = service::get_setting(&state.services, user.0, &identifier.0).await?;
     results(&state, &[&*found].into_iter().collect())
@@ -86,15 +74,13 @@ operation! {
     create_setting: params(IdempotencyHeader), request_body = NewSetting, responses((status = 201, body = InsertedSetting))
 }
 pub(super) async fn create_setting(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     user: PathId,
     key: IdempotencyKey,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let work = service::create_setting(&state.services, (&caller.0, user.0), &body.0);
+    let work = service::create_setting(&state.services, (&*caller, user.0), &body.0);
     let again = async |outcome: Document| {
         let identifier = outcome.get_str("identifier").unwrap_or_default();
         service::get_setting(&state.services, user.0, identifier).await
@@ -110,17 +96,15 @@ operation! {
     update_setting: params(IfMatch), request_body = SettingBody, responses((status = 202, body = Updated<UserSetting>))
 }
 pub(super) async fn update_setting(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
     let updated =
-        service::update_setting(&state.services, (&caller.0, user.0), &identifier.0, &condition.0, &body.0).await?;
+        service::update_setting(&state.services, (&*caller, user.0), &identifier.0, &condition.0, &body.0).await?;
     let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }
@@ -133,17 +117,15 @@ operation! {
         responses((status = 202, body = Updated<UserSetting>))
 }
 pub(super) async fn patch_setting(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
     patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
     let updated =
-        service::patch_setting(&state.services, (&caller.0, user.0), &identifier.0, &condition.0, &patch.0).await?;
+        service::patch_setting(&state.services, (&*caller, user.0), &identifier.0, &condition.0, &patch.0).await?;
     let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }
@@ -153,19 +135,17 @@ operation! {
     delete_setting: params(IfMatch), responses((status = 202, body = Deleted<UserSetting>))
 }
 pub(super) async fn delete_setting(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let deleted = service::delete_setting(&state.services, (&caller.0, user.0), &identifier.0, &condition.0).await?;
+    let deleted = service::delete_setting(&state.services, (&*caller, user.0), &identifier.0, &condition.0).await?;
     envelope::deleted::<UserSettings>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }
 
-fn results(state: &HttpState, documents: &Documents) -> Result<HttpResponse, ApiError> {
+fn results(state: &HttpState, documents: &Documents) -> Answer {
     let items = Items::of::<UserSettings>(documents)?;
     Ok(envelope::collection::<UserSettings>(state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
 }

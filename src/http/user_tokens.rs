@@ -1,17 +1,14 @@
 //! Routes of users' tokens for machines.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
 use super::body::JsonBody;
-use super::caller::Authenticated;
+use super::call::{Answer, Call};
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
-use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::path::{PathId, PathTokenId};
 use super::schema::{Deleted, Explain, IdempotencyHeader, InsertedToken, NewToken, Results, UserToken, operation};
-use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;
 use crate::service::api_tokens as service;
@@ -29,16 +26,11 @@ operation! {
     /// List the tokens of a user.
     list_tokens: params(Explain), responses((status = 200, body = Results<UserToken>))
 }
-pub(super) async fn list_tokens(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    user: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_tokens(Call { state, request, caller }: Call, user: PathId) -> Answer {
     if state.only_explain(&request)? {
-        return Ok(envelope::explained(&service::explain_tokens(&state.services, &caller.0, user.0).await?));
+        return Ok(envelope::explained(&service::explain_tokens(&state.services, &caller, user.0).await?));
     }
-    let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, &caller.0, user.0).await?)?;
+    let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, &caller, user.0).await?)?;
     Ok(envelope::collection::<UserTokens>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
 }
 
@@ -47,15 +39,13 @@ operation! {
     create_token: params(IdempotencyHeader), request_body = NewToken, responses((status = 201, body = InsertedToken))
 }
 pub(super) async fn create_token(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     user: PathId,
     key: IdempotencyKey,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let work = service::create_token(&state.services, &caller.0, user.0, &body.0);
+    let work = service::create_token(&state.services, &caller, user.0, &body.0);
     let again = async |_| {
         let message = "the token was made under this key and shown then; delete it, and make one under another key";
         Err(ServiceError::refused(ErrorCode::TokenMadeBefore, message))
@@ -73,14 +63,8 @@ operation! {
     /// Revoke a token of a user.
     delete_token: responses((status = 202, body = Deleted<UserToken>))
 }
-pub(super) async fn delete_token(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    user: PathId,
-    token: PathTokenId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn delete_token(Call { state, request, caller }: Call, user: PathId, token: PathTokenId) -> Answer {
     state.no_parameters(&request)?;
-    let deleted = service::delete_token(&state.services, &caller.0, user.0, token.0).await?;
+    let deleted = service::delete_token(&state.services, &caller, user.0, token.0).await?;
     envelope::deleted::<UserTokens>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }

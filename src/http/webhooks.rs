@@ -1,12 +1,11 @@
 //! Routes of webhooks: docs/api.md, Webhooks.
 
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::Authenticated;
-use super::conditional::Precondition;
+use super::call::{Answer, Call, Edit};
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
@@ -18,7 +17,6 @@ use super::schema::{
     Results, Single, Tested, Updated, Webhook, WebhookBody, WebhookPatch, operation,
 };
 use super::sent::Sent;
-use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;
 use crate::service::once::Once;
@@ -44,13 +42,8 @@ operation! {
     /// List webhooks.
     list_webhooks: params(Listing), responses((status = 200, body = ListOf<Webhook>))
 }
-pub(super) async fn list_webhooks(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+pub(super) async fn list_webhooks(Call { state, request, caller }: Call, sent: Sent) -> Answer {
+    let params = state.list_params(&caller, sent.0, &LIST).await?;
     let listed = resource::list::<Webhooks>(&state.services, &params.query).await?;
     listing::advised::<Webhooks>(&state, &request, Webhooks::PATH, &params, listed).await
 }
@@ -59,11 +52,7 @@ operation! {
     /// Read a webhook.
     get_webhook: params(IfNoneMatch), responses((status = 200, body = Single<Webhook>))
 }
-pub(super) async fn get_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_webhook(Call { state, request, .. }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
     let found = resource::get::<Webhooks>(&state.services, id.0).await?;
     envelope::single::<Webhooks>(&state, &request, &found)
@@ -74,14 +63,12 @@ operation! {
     create_webhook: params(IdempotencyHeader), request_body = WebhookBody, responses((status = 201, body = InsertedWebhook))
 }
 pub(super) async fn create_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     key: IdempotencyKey,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let work = service::create_webhook(&state.services, &caller.0, &body.0);
+    let work = service::create_webhook(&state.services, &caller, &body.0);
     let again = async |_| {
         let message =
             "the webhook was made under this key, and its secret shown then; delete it, and make one under another key";
@@ -93,7 +80,7 @@ pub(super) async fn create_webhook(
     let secret = json!({"secret": created.secret.expose()});
     let place = (StatusCode::CREATED, path.as_str());
     let inserted = envelope::inserted_at::<Webhooks>(&state, &request, place, &id, &created.stored, &secret)?;
-    let advice = service::advice(&state.services, &caller.0, &created.stored).await;
+    let advice = service::advice(&state.services, &caller, &created.stored).await;
     Ok(envelope::advised(envelope::secret(inserted), &advice))
 }
 
@@ -101,17 +88,10 @@ operation! {
     /// Replace a webhook; the caller becomes its author. `"active": true` resumes a paused one.
     update_webhook: params(IfMatch), request_body = WebhookBody, responses((status = 202, body = Updated<Webhook>))
 }
-pub(super) async fn update_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn update_webhook(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_webhook(&state.services, &caller.0, (id.0, &condition.0), &body.0).await?;
-    let advice = service::advice(&state.services, &caller.0, &updated).await;
+    let updated = service::update_webhook(&state.services, &caller, (id, &condition), &body.0).await?;
+    let advice = service::advice(&state.services, &caller, &updated).await;
     let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
     Ok(envelope::advised(response, &advice))
 }
@@ -123,17 +103,10 @@ operation! {
         request_body(content((WebhookPatch = "application/json"), (WebhookPatch = "application/merge-patch+json"))),
         responses((status = 202, body = Updated<Webhook>))
 }
-pub(super) async fn patch_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn patch_webhook(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_webhook(&state.services, &caller.0, (id.0, &condition.0), &patch.0).await?;
-    let advice = service::advice(&state.services, &caller.0, &updated).await;
+    let updated = service::patch_webhook(&state.services, &caller, (id, &condition), &patch.0).await?;
+    let advice = service::advice(&state.services, &caller, &updated).await;
     let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
     Ok(envelope::advised(response, &advice))
 }
@@ -142,14 +115,9 @@ operation! {
     /// Delete a webhook with its secret and the records of its deliveries.
     delete_webhook: params(IfMatch), responses((status = 202, body = Deleted<Webhook>))
 }
-pub(super) async fn delete_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-    condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn delete_webhook(Edit { state, request, id, condition, .. }: Edit) -> Answer {
     state.no_parameters(&request)?;
-    let deleted = service::delete_webhook(&state.services, id.0, &condition.0).await?;
+    let deleted = service::delete_webhook(&state.services, id, &condition).await?;
     envelope::deleted::<Webhooks>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }
 
@@ -157,11 +125,7 @@ operation! {
     /// Send a test event to a webhook now, and say what came of it.
     test_webhook: responses((status = 200, body = Tested))
 }
-pub(super) async fn test_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn test_webhook(Call { state, request, .. }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
     let tested = service::test_webhook(&state.services, id.0).await?;
     let body = json!({
@@ -177,11 +141,7 @@ operation! {
     /// Set the cursor of a webhook back, so that it sends again what changed since.
     replay_webhook: params(Replay), responses((status = 202, body = Updated<Webhook>))
 }
-pub(super) async fn replay_webhook(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn replay_webhook(Call { state, request, .. }: Call, id: PathId) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["since"], state.params.unknown)?;
     let since = sent.get("since").ok_or_else(|| ApiError::parameter("since", "is needed: a cursor of changes"))?;
@@ -193,11 +153,7 @@ operation! {
     /// List the last deliveries of a webhook, newest first: at most 200, of the last 7 days.
     list_deliveries: params(Explain), responses((status = 200, body = Results<Delivery>))
 }
-pub(super) async fn list_deliveries(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_deliveries(Call { state, request, .. }: Call, id: PathId) -> Answer {
     if state.only_explain(&request)? {
         return Ok(envelope::explained(&service::explain_deliveries(&state.services, id.0).await?));
     }

@@ -1,12 +1,11 @@
 //! Routes that bring back what was: docs/api.md, History.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::domain::revert_input;
 use crate::http::body::JsonBody;
-use crate::http::caller::{Authenticated, warn_of_accepted};
-use crate::http::conditional::Precondition;
+use crate::http::call::{Answer, Call, Edit};
+use crate::http::caller::warn_of_accepted;
 use crate::http::envelope;
 use crate::http::error::ApiError;
 use crate::http::objects::told;
@@ -34,16 +33,12 @@ operation! {
         params(IfMatch), request_body = RevertBody, responses((status = 200, body = Updated<WrittenObject>))
 }
 pub(in crate::http) async fn revert_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
+    Edit { state, request, caller, id, condition }: Edit,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let revert = revert(&state, &body, &condition.0).await?;
-    let reverted = history::revert_object(&state.services, &caller.0, id.0, revert).await?;
+    let revert = revert(&state, &body, &condition).await?;
+    let reverted = history::revert_object(&state.services, &caller, id, revert).await?;
     Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::OK, &reverted.document)?, &reverted))
 }
 
@@ -52,16 +47,12 @@ operation! {
     revert_type: params(IfMatch), request_body = RevertBody, responses((status = 202, body = Updated<Type>))
 }
 pub(in crate::http) async fn revert_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
+    Edit { state, request, caller, id, condition }: Edit,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let revert = revert(&state, &body, &condition.0).await?;
-    let reverted = history::revert_type(&state.services, &caller.0, id.0, revert).await?;
+    let revert = revert(&state, &body, &condition).await?;
+    let reverted = history::revert_type(&state.services, &caller, id, revert).await?;
     types::answered(&state, &request, reverted)
 }
 
@@ -70,16 +61,12 @@ operation! {
     revert_category: params(IfMatch), request_body = RevertBody, responses((status = 202, body = Updated<Category>))
 }
 pub(in crate::http) async fn revert_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
+    Edit { state, request, caller, id, condition }: Edit,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let revert = revert(&state, &body, &condition.0).await?;
-    let reverted = history::revert_category(&state.services, &caller.0, id.0, revert).await?;
+    let revert = revert(&state, &body, &condition).await?;
+    let reverted = history::revert_category(&state.services, &caller, id, revert).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &reverted)
 }
 
@@ -87,15 +74,10 @@ operation! {
     /// Bring a deleted type back.
     restore_type: responses((status = 201, body = Inserted<Type>))
 }
-pub(in crate::http) async fn restore_type(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::http) async fn restore_type(Call { state, request, caller }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
-    let restored = history::restore_type(&state.services, &caller.0, id.0).await?;
-    let warnings = warnings(&state.services, &caller.0, (None, &restored), &bson::Document::new()).await?;
+    let restored = history::restore_type(&state.services, &caller, id.0).await?;
+    let warnings = warnings(&state.services, &caller, (None, &restored), &bson::Document::new()).await?;
     Ok(types::warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &restored)?, warnings))
 }
 
@@ -103,11 +85,7 @@ operation! {
     /// Bring a deleted category back.
     restore_category: responses((status = 201, body = Inserted<Category>))
 }
-pub(in crate::http) async fn restore_category(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::http) async fn restore_category(Call { state, request, .. }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
     let restored = history::restore_category(&state.services, id.0).await?;
     envelope::inserted::<Categories>(&state, &request, StatusCode::CREATED, &restored)
@@ -117,14 +95,9 @@ operation! {
     /// Bring a deleted object back.
     restore_object: responses((status = 200, body = Inserted<WrittenObject>))
 }
-pub(in crate::http) async fn restore_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::http) async fn restore_object(Call { state, request, caller }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
-    let (restored, dangling) = history::restore_object(&state.services, &caller.0, id.0).await?;
+    let (restored, dangling) = history::restore_object(&state.services, &caller, id.0).await?;
     let mut response =
         told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &restored.document)?, &restored);
     warn_of_accepted(response.headers_mut(), &dangling);
