@@ -20,6 +20,7 @@
 
 mod means;
 mod memory;
+mod places;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -28,12 +29,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt, stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 pub use self::means::Means;
 pub use self::memory::{Pool, Share};
+pub use self::places::{Place, Places};
 
 /// Whether a time is over.
 pub fn is_over(end: Instant) -> bool {
@@ -95,16 +96,16 @@ impl Bounds {
 pub struct Admission {
     bounds: Bounds,
     memory: Arc<Pool>,
-    turns: Arc<Semaphore>,
+    turns: Places,
+    files: Places,
     users: Mutex<HashMap<i64, Arc<User>>>,
 }
 
 /// What the requests of a user have together.
 #[derive(Debug)]
 struct User {
+    id: i64,
     memory: Arc<Pool>,
-    turns: Arc<Semaphore>,
-    files: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
@@ -132,20 +133,21 @@ struct Holding {
 
 /// The right to a file.
 #[derive(Debug)]
-pub struct FilePlace(#[expect(dead_code, reason = "it is held, not read")] Option<OwnedSemaphorePermit>);
+pub struct FilePlace(#[expect(dead_code, reason = "it is held, not read")] Option<Place>);
 
 /// A turn to work.
 #[derive(Debug)]
 pub struct Turn {
     means: Means,
-    _places: Option<[OwnedSemaphorePermit; 2]>,
+    _place: Option<Place>,
 }
 
 impl Admission {
     /// A governor with these bounds.
     pub fn new(bounds: Bounds) -> Arc<Self> {
-        let (memory, turns) = (Arc::new(Pool::new(bounds.memory)), Arc::new(Semaphore::new(bounds.at_once)));
-        Arc::new(Self { bounds, memory, turns, users: Mutex::default() })
+        let memory = Arc::new(Pool::new(bounds.memory));
+        let turns = Places::new(bounds.at_once, (bounds.at_once / 2).max(1));
+        Arc::new(Self { bounds, memory, turns, files: Places::of_each(FILES), users: Mutex::default() })
     }
 
     /// A ticket for a request of this user.
@@ -163,16 +165,14 @@ impl Admission {
 
     /// How much work could begin at once.
     pub fn free_turns(&self) -> usize {
-        self.turns.available_permits()
+        self.turns.free()
     }
 
     fn user(&self, id: i64) -> Arc<User> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let user = users.entry(id).or_insert_with(|| {
             let memory = Pool::part_of(&self.memory, self.bounds.memory / 4 * 3);
-            let turns = Arc::new(Semaphore::new((self.bounds.at_once / 2).max(1)));
-            let files = Arc::new(Semaphore::new(FILES));
-            Arc::new(User { memory: Arc::new(memory), turns, files, waiting: AtomicUsize::new(0) })
+            Arc::new(User { id, memory: Arc::new(memory), waiting: AtomicUsize::new(0) })
         });
         Arc::clone(user)
     }
@@ -205,8 +205,7 @@ pub async fn work<T: Send + 'static>(job: impl FnOnce(&Means) -> T + Send + 'sta
 /// [`Denied::Busy`].
 pub fn file() -> Result<FilePlace, Denied> {
     current().0.map_or(Ok(FilePlace(None)), |request| {
-        let place = Arc::clone(&request.user.files).try_acquire_owned();
-        place.map(|place| FilePlace(Some(place))).map_err(|_| Denied::Busy)
+        request.admission.files.take(request.user.id, 1).map(|place| FilePlace(Some(place)))
     })
 }
 
@@ -271,23 +270,16 @@ impl Ticket {
     /// # Errors
     /// [`Denied::Busy`].
     pub async fn turn(&self) -> Result<Turn, Denied> {
-        let Some(request) = &self.0 else { return Ok(Turn { means: Means::default(), _places: None }) };
-        let places = if request.has_begun.load(Ordering::Relaxed) {
-            request.places().await?
+        let Some(request) = &self.0 else { return Ok(Turn { means: Means::default(), _place: None }) };
+        let place = request.admission.turns.wait(request.user.id);
+        let place = if request.has_begun.load(Ordering::Relaxed) {
+            place.await?
         } else {
             let _waiting = WaitingRequest::begin(&request.user)?;
-            timeout(request.admission.bounds.wait, request.places()).await.map_err(|_| Denied::Busy)??
+            timeout(request.admission.bounds.wait, place).await.map_err(|_| Denied::Busy)??
         };
         request.has_begun.store(true, Ordering::Relaxed);
-        Ok(Turn { means: Means::of(Arc::clone(&request.user.memory), self.clone()), _places: Some(places) })
-    }
-}
-
-impl Request {
-    /// The user's place first, so that each user has only as many requests in the common queue as may run.
-    async fn places(&self) -> Result<[OwnedSemaphorePermit; 2], Denied> {
-        let place = async |turns: &Arc<Semaphore>| Arc::clone(turns).acquire_owned().await.map_err(|_| Denied::Busy);
-        Ok([place(&self.user.turns).await?, place(&self.admission.turns).await?])
+        Ok(Turn { means: Means::of(Arc::clone(&request.user.memory), self.clone()), _place: Some(place) })
     }
 }
 

@@ -3,14 +3,12 @@
 //! A body counts by the bytes that have arrived, so a slow client takes nothing from others. One user gets one half, so
 //! a user who sends many large bodies at once leaves room for all others.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::sync::Arc;
 
 use super::error::ApiError;
+use crate::admission::{Place, Places};
 
-/// How many imports may run at once; each holds its file and its objects in memory.
+/// How many imports may run at once, of one user one; each holds its file and its objects in memory.
 const AT_WORK: usize = 2;
 
 /// How many files of one user may be arriving, waiting or running.
@@ -18,68 +16,29 @@ const FILES_OF_ONE: usize = 2;
 
 /// All arriving bodies.
 pub struct Arrivals {
-    /// Most bytes of one user; of all users twice as many.
-    most: usize,
-    held: Mutex<Held>,
-    at_work: Arc<Semaphore>,
-}
-
-#[derive(Default)]
-struct Held {
-    bytes: usize,
-    users: HashMap<i64, OfOne>,
-}
-
-/// What one user sends at the moment.
-struct OfOne {
-    bodies: usize,
-    bytes: usize,
-    files: usize,
-    /// One import of a user runs at a time.
-    turn: Arc<Semaphore>,
+    bytes: Places,
+    files: Places,
+    work: Places,
 }
 
 /// A body of a user; its bytes count until this is dropped.
 pub(super) struct Arriving {
     arrivals: Arc<Arrivals>,
     user_id: i64,
-    bytes: usize,
-    is_file: bool,
-}
-
-/// The right to work on a file.
-pub(super) struct WorkPermit {
-    _turn: OwnedSemaphorePermit,
-    _place: OwnedSemaphorePermit,
+    bytes: Option<Place>,
+    file: Option<Place>,
 }
 
 impl Arrivals {
-    /// Arriving bodies of one user have at most this many bytes.
+    /// Arriving bodies of one user have at most this many bytes; those of all users twice as many.
     pub fn new(most: usize) -> Self {
-        Self { most, held: Mutex::default(), at_work: Arc::new(Semaphore::new(AT_WORK)) }
+        let bytes = Places::new(most.saturating_mul(2), most);
+        Self { bytes, files: Places::of_each(FILES_OF_ONE), work: Places::new(AT_WORK, 1) }
     }
 
     /// A body begins.
     pub(super) fn begin(self: &Arc<Self>, user_id: i64) -> Arriving {
-        self.with(user_id, |_, of_one| of_one.bodies += 1);
-        Arriving { arrivals: Arc::clone(self), user_id, bytes: 0, is_file: false }
-    }
-
-    fn with<T>(&self, user_id: i64, change: impl FnOnce(&mut usize, &mut OfOne) -> T) -> T {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Held { bytes, users } = &mut *held;
-        let of_one = users.entry(user_id).or_insert_with(OfOne::new);
-        let outcome = change(bytes, of_one);
-        if of_one.bodies == 0 {
-            users.remove(&user_id);
-        }
-        outcome
-    }
-}
-
-impl OfOne {
-    fn new() -> Self {
-        Self { bodies: 0, bytes: 0, files: 0, turn: Arc::new(Semaphore::new(1)) }
+        Arriving { arrivals: Arc::clone(self), user_id, bytes: None, file: None }
     }
 }
 
@@ -89,12 +48,9 @@ impl Arriving {
     /// # Errors
     /// 503 when the user already sends the maximum number of files.
     pub(super) fn is_file(&mut self) -> Result<(), ApiError> {
-        self.is_file = self.arrivals.with(self.user_id, |_, of_one| {
-            let is_free = of_one.files < FILES_OF_ONE;
-            of_one.files += usize::from(is_free);
-            is_free
-        });
-        if self.is_file { Ok(()) } else { Err(ApiError::imports_busy()) }
+        let file = self.arrivals.files.take(self.user_id, 1);
+        self.file = Some(file.map_err(|_| ApiError::imports_busy())?);
+        Ok(())
     }
 
     /// So many more bytes have arrived.
@@ -102,52 +58,25 @@ impl Arriving {
     /// # Errors
     /// 503 when the arriving bodies of the user, or of all users, exceed their bound.
     pub(super) fn take(&mut self, more: usize) -> Result<(), ApiError> {
-        let most = self.arrivals.most;
-        let is_free = self.arrivals.with(self.user_id, |all, of_one| {
-            let is_free = of_one.bytes + more <= most && *all + more <= 2 * most;
-            if is_free {
-                of_one.bytes += more;
-                *all += more;
-            }
-            is_free
-        });
-        if !is_free {
-            return Err(ApiError::bodies_busy());
+        let more = self.arrivals.bytes.take(self.user_id, more).map_err(|_| ApiError::bodies_busy())?;
+        match &mut self.bytes {
+            Some(bytes) => bytes.merge(more),
+            bytes => *bytes = Some(more),
         }
-        self.bytes += more;
         Ok(())
     }
 
     /// Releases this many of the bytes.
     pub(super) fn give_back(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        self.arrivals.with(self.user_id, |all, of_one| {
-            *all -= bytes;
-            of_one.bytes -= bytes;
-        });
+        self.bytes.iter_mut().for_each(|held| held.give_back(bytes));
     }
 
     /// Waits for the turn of this file, which has arrived completely.
     ///
     /// # Errors
     /// When the service ends.
-    pub(super) async fn place(&self) -> Result<WorkPermit, ApiError> {
-        let turn = self.arrivals.with(self.user_id, |_, of_one| Arc::clone(&of_one.turn));
-        let ended = |_| ApiError::imports_busy();
-        let turn = turn.acquire_owned().await.map_err(ended)?;
-        let place = Arc::clone(&self.arrivals.at_work).acquire_owned().await.map_err(ended)?;
-        Ok(WorkPermit { _turn: turn, _place: place })
-    }
-}
-
-impl Drop for Arriving {
-    fn drop(&mut self) {
-        self.give_back(self.bytes);
-        self.arrivals.with(self.user_id, |_, of_one| {
-            of_one.files -= usize::from(self.is_file);
-            of_one.bodies -= 1;
-        });
+    pub(super) async fn place(&self) -> Result<Place, ApiError> {
+        self.arrivals.work.wait(self.user_id).await.map_err(|_| ApiError::imports_busy())
     }
 }
 
@@ -165,7 +94,7 @@ mod tests {
         drop(first);
         assert!(second.take(60).is_ok());
         drop((second, other));
-        assert!(arrivals.held.lock().is_ok_and(|held| held.bytes == 0 && held.users.is_empty()));
+        assert_eq!(arrivals.bytes.free(), 200);
     }
 
     #[test]

@@ -7,9 +7,10 @@ use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{FromRequest, HttpRequest};
 use futures::future::LocalBoxFuture;
 
-use super::arrivals::{Arriving, WorkPermit};
+use super::arrivals::Arriving;
 use super::body::{LINES, Sent, essence, is_lines};
 use super::error::ApiError;
+use crate::admission::Place;
 use crate::exchange::encoding::TextEncoding;
 use crate::service::ErrorCode;
 
@@ -21,7 +22,7 @@ pub(super) struct File {
     /// The encoding that its media type names.
     pub encoding: Option<TextEncoding>,
     /// Held as long as the file is in use.
-    pub place: WorkPermit,
+    pub place: Place,
     /// Its bytes count as long.
     pub arriving: Option<Arriving>,
 }

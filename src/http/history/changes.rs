@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
 
-use crate::admission::{self, Share};
+use crate::admission::{self, Place, Share};
 use crate::auth::Authorization;
 use crate::http::caller::Authenticated;
 use crate::http::envelope;
@@ -24,7 +24,7 @@ use crate::http::state::HttpState;
 use crate::query::Sort;
 use crate::service::history::changes::{Question, RESOURCES, Teller, heard, position};
 use crate::service::history::events::{View, described};
-use crate::service::history::feed::{Batch, Position, Seat};
+use crate::service::history::feed::{Batch, Position};
 use crate::service::{Caller, ErrorCode, advice, sign_on};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -211,7 +211,7 @@ struct Stream {
     authorization: Option<Authorization>,
     asked: Asked,
     sender: mpsc::Sender<(Bytes, Share)>,
-    _seat: Seat,
+    _seat: Place,
 }
 
 impl Stream {

@@ -4,7 +4,7 @@
 //! themselves as far as they are behind. The order is that of the sequences, in which the store lets units take effect:
 //! see [`Numbered`](crate::store::Numbered).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use super::former::FormerTypes;
 use super::kept::{has_sequence, kept, last};
 use super::past::{Back, Moment, PastState, TOO_MUCH, Visitor};
 use super::resources::{RESOURCES, condition, unreadable};
+use crate::admission::{Place, Places};
 use crate::domain::document::{integer, text};
 use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{LOGS, TYPES};
@@ -75,38 +76,13 @@ pub struct Feed {
     known: AtomicI64,
     has_started: AtomicBool,
     /// How many streams there are, and of whom.
-    seats: Arc<Mutex<Seats>>,
+    seats: Places,
     /// What is known of former types, and the revision of the types then.
     former: Mutex<Option<(u64, Arc<FormerTypes>)>>,
     /// A moment since which no type has changed, and the revision of the types then.
     types_since: Mutex<Option<(u64, Moment)>>,
     /// Whether the service is ending.
     ending: watch::Sender<bool>,
-}
-
-#[derive(Default)]
-struct Seats {
-    all: usize,
-    of: HashMap<i64, usize>,
-}
-
-/// A place among the streams; free again when it is dropped.
-pub struct Seat {
-    seats: Arc<Mutex<Seats>>,
-    user_id: i64,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        seats.all -= 1;
-        if let Some(own) = seats.of.get_mut(&self.user_id) {
-            *own -= 1;
-            if *own == 0 {
-                seats.of.remove(&self.user_id);
-            }
-        }
-    }
 }
 
 impl Feed {
@@ -118,7 +94,7 @@ impl Feed {
             channels: Channels::new(),
             known: AtomicI64::new(0),
             has_started: AtomicBool::new(false),
-            seats: Arc::default(),
+            seats: Places::new(MOST_STREAMS, MOST_STREAMS / 2),
             former: Mutex::default(),
             types_since: Mutex::default(),
             ending: watch::Sender::new(false),
@@ -192,15 +168,8 @@ impl Feed {
     }
 
     /// A place for a stream of this user; nothing when all are taken, or half of them by this user.
-    pub fn seat(&self, user_id: i64) -> Option<Seat> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = seats.of.get(&user_id).copied().unwrap_or_default();
-        if seats.all >= MOST_STREAMS || own >= MOST_STREAMS / 2 {
-            return None;
-        }
-        seats.all += 1;
-        *seats.of.entry(user_id).or_default() += 1;
-        Some(Seat { seats: Arc::clone(&self.seats), user_id })
+    pub fn seat(&self, user_id: i64) -> Option<Place> {
+        self.seats.take(user_id, 1).ok()
     }
 
     /// Follows the changes behind this position; with `resource` it may leave out those of others.
