@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::object_fields::{Reference, ValueKind, kinds, no_default, no_pattern};
-use super::object_type::{OF_OPTIONS, PLAIN_SECTION, REF, REF_SECTION};
+use super::object_fields::{Reference, kinds, no_default, no_pattern};
+use super::object_type::REF;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
@@ -282,7 +282,8 @@ const ELSEWHERE: [(&str, &str); 11] = [
 const MOST_WARNINGS: usize = 10;
 const LONGEST_QUOTED: usize = 60;
 
-/// What to say of a stored type: a kind of field that nobody knows holds any value. The first few are named.
+/// What to say of a stored type: kinds of fields that nobody knows, references to any type, and members of its access list without
+/// effect. The first few are named.
 pub fn warnings(stored: &Document) -> Vec<String> {
     let warning = |(index, kind): (usize, &str)| {
         let meant = ELSEWHERE.iter().find(|(other, _)| *other == kind);
@@ -300,14 +301,7 @@ pub fn warnings(stored: &Document) -> Vec<String> {
              knows of it"
         )
     });
-    let layout = unknown_sections(stored).chain(empty_sections(stored)).chain(unfilled(stored));
-    kinds
-        .chain(free)
-        .chain(closed(stored))
-        .chain(idle_rules(stored))
-        .chain(layout)
-        .chain(idle_members(stored))
-        .collect()
+    kinds.chain(free).chain(idle_members(stored)).collect()
 }
 
 /// What is meant by members that types do not have, in the words of other systems.
@@ -341,104 +335,6 @@ pub fn dropped(sent: &Document, stored: &Document) -> impl Iterator<Item = Strin
         format!("{place}: it is unknown here and was dropped; {hint}")
     });
     told.take(MOST_WARNINGS)
-}
-
-/// The documents of a list, with their places.
-fn listed<'a>(document: Option<&'a Document>, list: &str) -> impl Iterator<Item = (usize, &'a Document)> {
-    let items = document.and_then(|document| document.get_array(list).ok()).into_iter().flatten();
-    items.enumerate().filter_map(|(index, item)| Some((index, item.as_document()?)))
-}
-
-/// Sections of fields of another type that do not say which.
-fn empty_sections(object_type: &Document) -> impl Iterator<Item = String> {
-    let empty = listed(object_type.get_document("render_meta").ok(), "sections").filter(|(_, section)| {
-        let reference = section.get_document("reference").ok();
-        section.get_str("type").is_ok_and(|kind| kind == REF_SECTION)
-            && !reference.is_some_and(|reference| {
-                reference.contains_key("type_id")
-                    && reference.get_str("section_name").is_ok_and(|name| !name.is_empty())
-            })
-    });
-    empty.take(MOST_WARNINGS).map(|(index, _)| {
-        format!(
-            "render_meta/sections/{index}/reference: a {REF_SECTION} shows nothing without the type_id and the section_name of \
-             another type"
-        )
-    })
-}
-
-/// Links with placeholders that have names, and lines of summaries with these or with more placeholders than fields.
-fn unfilled(object_type: &Document) -> impl Iterator<Item = String> {
-    let links = listed(object_type.get_document("render_meta").ok(), "externals").filter_map(|(index, external)| {
-        Some((format!("render_meta/externals/{index}/href"), named_place(external.get_str("href").ok()?)?))
-    });
-    let summaries = fields_of(object_type).flat_map(|(field, document)| {
-        listed(Some(document), "summaries").map(move |(index, summary)| (field, index, summary))
-    });
-    let lines = summaries.filter_map(|(field, index, summary)| {
-        let line = summary.get_str("line").ok()?;
-        let (places, fields) = (line.matches("{}").count(), summary.get_array("fields").map_or(0, Vec::len));
-        let surplus = || "it has more {} than fields; those behind stay empty".to_owned();
-        let reason = named_place(line).or_else(|| (places > fields).then(surplus))?;
-        Some((format!("fields/{field}/summaries/{index}/line"), reason))
-    });
-    links.chain(lines).take(MOST_WARNINGS).map(|(place, reason)| format!("{place}: {reason}"))
-}
-
-/// What is said of the first placeholder with a name.
-fn named_place(text: &str) -> Option<String> {
-    let mut inside = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(inside, _)| inside);
-    let name = inside.find(|inside| !inside.is_empty())?;
-    let name: String = name.escape_default().take(LONGEST_QUOTED).collect();
-    Some(format!("{{{name}}} is shown as it stands; write {{}} for each of the fields, in their order"))
-}
-
-/// Members of fields that have no effect.
-fn idle_rules(object_type: &Document) -> impl Iterator<Item = String> {
-    let idle = fields_of(object_type).flat_map(|(index, field)| {
-        let default = field
-            .get_i64("default")
-            .is_ok()
-            .then(|| format!("fields/{index}/default: it has no effect; the default of a field is its value, as text"));
-        let is_text = field.get_str("type").is_ok_and(|kind| ValueKind::named(kind) == ValueKind::Text);
-        let is_asked = field.get_str("regex").is_ok_and(|regex| !regex.is_empty());
-        let regex = (is_asked && !is_text).then(|| {
-            format!("fields/{index}/regex: it has no effect; only values that are texts are compared with one")
-        });
-        let is_slashed = |regex: &str| regex.len() > 2 && regex.starts_with('/') && regex.ends_with('/');
-        let slashes = field.get_str("regex").is_ok_and(is_slashed).then(|| {
-            format!("fields/{index}/regex: the slashes are part of the pattern; leave them out if they are not meant")
-        });
-        [default, regex, slashes].into_iter().flatten()
-    });
-    idle.take(MOST_WARNINGS)
-}
-
-/// Fields that choose among options and have none.
-fn closed(object_type: &Document) -> impl Iterator<Item = String> {
-    let closed = fields_of(object_type).filter(|(_, field)| {
-        field.get_str("type").is_ok_and(|kind| OF_OPTIONS.contains(&kind))
-            && field.get_array("options").map_or(true, Vec::is_empty)
-    });
-    closed
-        .take(MOST_WARNINGS)
-        .map(|(index, _)| format!("fields/{index}/options: without options the field takes no value"))
-}
-
-/// Sections of a kind that is shown as a plain one.
-fn unknown_sections(object_type: &Document) -> impl Iterator<Item = String> {
-    let sections = object_type.get_document("render_meta").and_then(|meta| meta.get_array("sections"));
-    let kinds = sections.into_iter().flatten().enumerate().filter_map(|(index, section)| {
-        let kind = section.as_document()?.get_str("type").ok()?;
-        (kind != PLAIN_SECTION && kind != REF_SECTION).then_some((index, kind))
-    });
-    kinds.take(MOST_WARNINGS).map(|(index, kind)| {
-        let kind: String = kind.escape_default().take(LONGEST_QUOTED).collect();
-        format!(
-            "render_meta/sections/{index}/type: \"{kind}\" is no known kind of section and is shown as {PLAIN_SECTION}; known are \
-             {PLAIN_SECTION} and {REF_SECTION}"
-        )
-    })
 }
 
 /// Members of an access list that have no effect, with those that have one.

@@ -80,7 +80,7 @@ pub(super) async fn create_type(Call { state, request, caller }: Call, key: Idem
     let work = service::create_type(&state.services, &caller, &body.0);
     let again = async |outcome| resource::encode(&outcome);
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    let warnings = warnings(&state.services, &caller, (None, &created), &body.0).await?;
+    let warnings = warnings(&caller, (None, &created), &body.0)?;
     Ok(warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, warnings))
 }
 

@@ -127,9 +127,6 @@ async fn of_objects(
     let mut advice: Vec<String> = of_values.collect();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
     advice.extend(unknown.map(|name| seen.unknown_field(name)));
-    advice.extend(said.through.iter().filter_map(|name| seen.through(name)));
-    advice.extend(said.constants.iter().filter_map(|text| seen.constant(text)));
-    advice.extend(said.of_joined.iter().map(|(list, name)| of_joined(list, name)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
     for path in said.all_paths() {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
@@ -236,15 +233,6 @@ fn is_shown(path: &str, value: &Bson) -> bool {
     is_wanted && path != "_id" && path != "f"
 }
 
-/// About a field of joined objects: only fields of the objects themselves have the short form.
-fn of_joined(list: &str, name: &str) -> String {
-    let (list, name) = (plain(list), plain(name));
-    format!(
-        "{list} has objects as they are stored; match {{\"{list}.fields\": {{\"$elemMatch\": {{\"name\": \"{name}\", \
-         \"value\": ...}}}}}}, or f.{name} in the pipeline of the $lookup"
-    )
-}
-
 /// A name as it stands in a header.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", plain(name))
@@ -272,18 +260,10 @@ struct Said {
     shown: Vec<String>,
     /// Names of fields that it is sorted by.
     entries: BTreeSet<String>,
-    /// Names of fields of whose values members are asked for.
-    through: BTreeSet<String>,
     /// The texts and numbers that each place is compared with; a document as a whole.
     values: Vec<(Place, Vec<Bson>)>,
-    /// Texts that groups are made of, or that are compared with other constants, as they stand.
-    constants: Vec<String>,
     /// The members that stages made.
     made: BTreeSet<String>,
-    /// The members that are lists of joined objects.
-    joined: BTreeSet<String>,
-    /// Fields of joined objects that are asked for by their names: the list, and the name.
-    of_joined: BTreeSet<(String, String)>,
 }
 
 impl Said {
@@ -328,10 +308,7 @@ impl Said {
                 ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
                     parts.iter().filter_map(Bson::as_document).for_each(|part| self.conditions(part));
                 }
-                ("$expr", expression) => {
-                    self.comparisons(expression);
-                    self.expression(expression);
-                }
+                ("$expr", expression) => self.expression(expression),
                 (operator, _) if operator.starts_with('$') => {}
                 (STORED, value) => self.entry(value),
                 ("fields.name", Bson::String(name)) => drop(self.entries.insert(name.clone())),
@@ -361,9 +338,6 @@ impl Said {
         self.entries.insert(name.to_owned());
         if let Some(value) = entry.get("value") {
             self.value(|| Place::Field(name.to_owned()), value);
-        }
-        if entry.keys().any(|path| path.starts_with("value.")) {
-            self.through.insert(name.to_owned());
         }
     }
 
@@ -430,33 +404,6 @@ impl Seen<'_> {
         let near = suggest::nearest(name, &known).map(|near| format!(", did you mean {}?", plain(near)));
         let seen = if self.types.hides_some(self.group_id) { " whose objects you may see" } else { "" };
         format!("no type{seen} has a field {}{}", quoted(name), near.unwrap_or_default())
-    }
-
-    /// About a path through a field that refers to objects.
-    fn through(&self, name: &str) -> Option<String> {
-        let kinds = self.kinds(name);
-        let refers = !kinds.is_empty() && kinds.iter().all(|kind| ValueKind::named(kind) == ValueKind::Reference);
-        let name = plain(name);
-        refers.then(|| {
-            format!(
-                "f.{name} holds ids, which have no members; a pipeline finds the objects: {{\"$lookup\": {{\"from\": \
-                 \"{}\", \"localField\": \"f.{name}\", \"foreignField\": \"public_id\", \"as\": \"found\"}}}}",
-                Objects::COLLECTION
-            )
-        })
-    }
-
-    /// About a text that is the name of a member or of a field, where an expression is meant.
-    fn constant(&self, text: &str) -> Option<String> {
-        let name = text.strip_prefix("f.").unwrap_or(text);
-        let meant = if object_input::members().contains(&text) {
-            text.to_owned()
-        } else if self.has_field(name) {
-            format!("f.{}", plain(name))
-        } else {
-            return None;
-        };
-        Some(format!("{} is a constant here, the same for all objects; did you mean \"${meant}\"?", quoted(text)))
     }
 
     /// What to ask for in place of a member that no object has.

@@ -77,7 +77,7 @@ operation! {
 pub(in crate::http) async fn restore_type(Call { state, request, caller }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
     let restored = history::restore_type(&state.services, &caller, id.0).await?;
-    let warnings = warnings(&state.services, &caller, (None, &restored), &bson::Document::new()).await?;
+    let warnings = warnings(&caller, (None, &restored), &bson::Document::new())?;
     Ok(types::warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &restored)?, warnings))
 }
 

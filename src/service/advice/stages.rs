@@ -1,13 +1,8 @@
 //! What the stages of a pipeline say about the objects that enter it.
 
-use std::slice;
-
 use bson::{Bson, Document};
 
-use super::{COMPARISONS, Objects, Resource, Said, is_shown};
-
-/// The stages that leave the fields of objects as they are. Each `$lookup` has an `$unset` of members that nobody sees.
-const LEAVING_FIELDS: [&str; 5] = ["$match", "$sort", "$skip", "$limit", "$unset"];
+use super::{Said, is_shown};
 
 impl Said {
     /// What is said up to the stage that makes other documents.
@@ -40,7 +35,6 @@ impl Said {
                     options.get_str("localField").into_iter().for_each(|path| self.path(path));
                     options.get("let").into_iter().for_each(|variables| self.expression(variables));
                     options.get_str("as").into_iter().for_each(|path| self.makes(path));
-                    self.joins(options);
                 }
                 (_, operand) => return self.last(name, operand),
             }
@@ -50,10 +44,6 @@ impl Said {
     /// The stage behind which documents are others.
     fn last(&mut self, name: &str, operand: &Bson) {
         match (name, operand) {
-            ("$group", Bson::Document(members)) => {
-                self.expression(operand);
-                members.values().for_each(|value| self.constant(value));
-            }
             ("$project", Bson::Document(members)) => {
                 self.expression(operand);
                 members.iter().filter(|(path, value)| is_shown(path, value)).for_each(|(path, _)| self.path(path));
@@ -65,7 +55,7 @@ impl Said {
                     self.made.clone_from(&made);
                 }
             }
-            ("$sortByCount" | "$bucket" | "$replaceRoot" | "$replaceWith" | "$redact", operand) => {
+            ("$group" | "$sortByCount" | "$bucket" | "$replaceRoot" | "$replaceWith" | "$redact", operand) => {
                 self.expression(operand);
             }
             _ => {}
@@ -75,21 +65,17 @@ impl Said {
     fn matched(&mut self, filter: &Document) {
         let mut said = Self::default();
         said.conditions(filter);
-        said.all_paths().for_each(|path| self.of_joined(path));
         said.paths.retain(|path| !self.has_made(path));
         // What a stage made is of any kind.
         if self.made.is_empty() {
             self.values.append(&mut said.values);
-            self.through.append(&mut said.through);
             self.further.append(&mut said.further);
             self.entries.append(&mut said.entries);
-            self.constants.append(&mut said.constants);
         }
         self.paths.append(&mut said.paths);
     }
 
     fn path(&mut self, path: &str) {
-        self.of_joined(path);
         if !self.has_made(path) {
             self.further.push(path.to_owned());
         }
@@ -97,24 +83,6 @@ impl Said {
 
     fn makes(&mut self, path: &str) {
         self.made.insert(first(path).to_owned());
-    }
-
-    /// Remembers the list of a `$lookup` that joins whole objects.
-    fn joins(&mut self, options: &Document) {
-        let mut stages = options.get_array("pipeline").into_iter().flatten().filter_map(Bson::as_document);
-        let is_whole = stages.all(|stage| stage.keys().all(|name| LEAVING_FIELDS.contains(&name.as_str())));
-        if is_whole && options.get_str("from").is_ok_and(|from| from == Objects::COLLECTION) {
-            self.joined.extend(options.get_str("as").map(str::to_owned));
-        }
-    }
-
-    /// Remembers a field of joined objects that is asked for by its name.
-    fn of_joined(&mut self, path: &str) {
-        let Some((list, rest)) = path.split_once(".f.") else { return };
-        if self.joined.contains(list) {
-            let name = rest.split('.').next().unwrap_or(rest);
-            self.of_joined.insert((list.to_owned(), name.to_owned()));
-        }
     }
 
     fn has_made(&self, path: &str) -> bool {
@@ -136,41 +104,6 @@ impl Said {
             }
             _ => {}
         }
-    }
-
-    /// The texts in comparisons of constants alone. One that is compared with a path may be meant as it stands.
-    pub(super) fn comparisons(&mut self, expression: &Bson) {
-        let Some((operator, operand)) = expression.as_document().and_then(|members| members.iter().next()) else {
-            return;
-        };
-        let operands = operand.as_array().map_or(slice::from_ref(operand), Vec::as_slice);
-        match operator.as_str() {
-            "$and" | "$or" | "$not" => operands.iter().for_each(|operand| self.comparisons(operand)),
-            operator if COMPARISONS.contains(&operator) && operands.iter().all(is_plain) => {
-                self.constants.extend(operands.iter().filter_map(Bson::as_str).map(str::to_owned));
-            }
-            _ => {}
-        }
-    }
-
-    /// The texts of a group's key or of its accumulator.
-    fn constant(&mut self, value: &Bson) {
-        let texts = match value {
-            Bson::String(_) => vec![value],
-            Bson::Document(members) => members.values().collect(),
-            _ => return,
-        };
-        let constants = texts.into_iter().filter_map(Bson::as_str).filter(|text| !text.starts_with('$'));
-        self.constants.extend(constants.map(str::to_owned));
-    }
-}
-
-/// Whether an operand is no path and computes nothing.
-fn is_plain(operand: &Bson) -> bool {
-    match operand {
-        Bson::String(text) => !text.starts_with('$'),
-        Bson::Array(_) | Bson::Document(_) => false,
-        _ => true,
     }
 }
 

@@ -28,18 +28,6 @@ const NUMBERS: [&str; 11] = [
 /// The members that hold texts.
 const TEXTS: [&str; 5] = ["name", "label", "description", "email", "user_name"];
 
-/// The signs of other languages, and the operators that are meant.
-const SIGNS: [(&str, &str); 8] = [
-    (">", "$gt"),
-    (">=", "$gte"),
-    ("<", "$lt"),
-    ("<=", "$lte"),
-    ("=", "$eq"),
-    ("==", "$eq"),
-    ("!=", "$ne"),
-    ("<>", "$ne"),
-];
-
 /// What the values of a member are, in whatever resource.
 pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
     match place {
@@ -55,17 +43,12 @@ pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
 pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, is_empty: bool) -> Option<String> {
     let what = match place {
         Place::Member(path) if path == "_id" => return of_id(value),
-        Place::Member(path) if path == "rights.name" => {
-            return Some("rights are kept by their names alone; ask for rights".to_owned());
-        }
         Place::Member(path) => path.clone(),
         Place::Field(name) => format!("f.{}", plain(name)),
     };
     if let Bson::Document(value) = value {
         let name = value.keys().next()?;
-        let sign = SIGNS.iter().find(|(sign, _)| sign == name).map(|(_, operator)| *operator);
-        let operator =
-            sign.or_else(|| Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name)))?;
+        let operator = Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name))?;
         return Some(format!("{what} is compared with a document here; did you mean {operator}?"));
     }
     match (holds, value) {

@@ -180,24 +180,6 @@ on_each_store! {
         assert_eq!(app.get("/objects/?limit=1").await.json()["total"], 6);
     }
 
-    async fn a_choice_without_options_and_a_section_of_an_unknown_kind_are_taken_with_a_warning(app) {
-        let fields = json!([
-            {"type": "select", "name": "state", "label": "State"},
-            {"type": "radio", "name": "size", "label": "Size", "options": [{"name": "s", "label": "S"}]},
-        ]);
-        let section = |kind: &str| json!({"type": kind, "name": kind, "label": "Main", "fields": ["state"]});
-        let render_meta = json!({"sections": [section("section"), section("sektion")]});
-        let body = json!({"name": "shirt", "author_id": 1, "fields": fields, "render_meta": render_meta});
-        let created = app.post("/types/", &body).await;
-        assert_eq!(created.status, 201, "{}", created.text);
-        let warnings: Vec<_> = created.headers.get_all("inventory-warning").iter().collect();
-        assert_eq!(warnings, [
-            "fields/0/options: without options the field takes no value",
-            "render_meta/sections/1/type: \"sektion\" is no known kind of section and is shown as section; known are section \
-             and ref-section",
-        ]);
-    }
-
     async fn members_that_a_type_drops_are_told(app) {
         let field = json!({"type": "text", "name": "host", "label": "Host", "unique": true, "mandatory": true, "note": null});
         let mut body = json!({"name": "server", "author_id": 1, "fields": [field], "icon": "fa-server", "colour": "red"});
@@ -222,58 +204,6 @@ on_each_store! {
         // What is read is sent back without a word.
         body = app.get(&path).await.json()["result"].clone();
         assert_eq!(told(&app.put(&path, &body).await), [] as [&str; 0]);
-    }
-
-    async fn what_a_type_shows_in_vain_is_taken_with_a_warning(app) {
-        let summary = |line: &str| json!({"type_id": 1, "line": line, "label": "A", "icon": "", "fields": ["a"]});
-        let lines = [summary("{} in {}"), summary("{a}"), summary("{} {0}"), summary("all of {}")];
-        let fields = json!([
-            {"type": "ref", "name": "to", "label": "To", "ref_types": [1], "summaries": lines},
-            {"type": "text", "name": "a", "label": "A"},
-        ]);
-        let link = |href: &str| json!({"name": href, "href": href, "label": "L", "icon": "", "fields": ["a"]});
-        let section = |reference: Value| {
-            let mut section = json!({"type": "ref-section", "name": "s", "label": "S", "fields": []});
-            if !reference.is_null() {
-                section["reference"] = reference;
-            }
-            section
-        };
-        let render_meta = json!({
-            "externals": [link("http://x/{a}"), link("http://x/{}")],
-            "sections": [section(json!(null)), section(json!({"type_id": 1, "section_name": "main"}))],
-        });
-        let body = json!({"name": "vain", "author_id": 1, "fields": fields, "render_meta": render_meta});
-        let created = app.post("/types/", &body).await;
-        assert_eq!(created.status, 201, "{}", created.text);
-        let warnings = created.headers.get_all("inventory-warning").iter();
-        let warnings: Vec<&str> = warnings.map(|warning| warning.to_str().expect("a text")).collect();
-        assert_eq!(warnings, [
-            "render_meta/sections/0/reference: a ref-section shows nothing without the type_id and the section_name of another type",
-            "render_meta/externals/0/href: {a} is shown as it stands; write {} for each of the fields, in their order",
-            "fields/0/summaries/0/line: it has more {} than fields; those behind stay empty",
-            "fields/0/summaries/1/line: {a} is shown as it stands; write {} for each of the fields, in their order",
-            "fields/0/summaries/2/line: {0} is shown as it stands; write {} for each of the fields, in their order",
-            "render_meta/sections/1/fields: the section shows the object to which its field of the kind ref-section-field refers, \
-             and has none",
-            "render_meta/sections/1/reference/section_name: the type has no such section, so nothing is shown",
-        ]);
-    }
-
-    async fn what_a_field_makes_no_use_of_is_taken_with_a_warning(app) {
-        let fields = json!([
-            {"type": "number", "name": "vlan", "label": "VLAN", "regex": "[0-9]{1,4}", "default": 5},
-            {"type": "text", "name": "name", "label": "Name", "regex": "[a-z]+"},
-            {"type": "text", "name": "path", "label": "Path", "regex": "/^[a-z]+$/"},
-        ]);
-        let created = app.post("/types/", &json!({"name": "port", "author_id": 1, "fields": fields})).await;
-        assert_eq!(created.status, 201, "{}", created.text);
-        let warnings: Vec<_> = created.headers.get_all("inventory-warning").iter().collect();
-        assert_eq!(warnings, [
-            "fields/0/default: it has no effect; the default of a field is its value, as text",
-            "fields/0/regex: it has no effect; only values that are texts are compared with one",
-            "fields/2/regex: the slashes are part of the pattern; leave them out if they are not meant",
-        ]);
     }
 
     async fn warnings_are_few_and_short(app) {
