@@ -59,11 +59,6 @@ impl Acl {
         }
     }
 
-    /// Whether only the listed groups have access.
-    pub fn is_activated(&self) -> bool {
-        self.activated
-    }
-
     /// Whether members of the group may do this. The list holds for every group, administrators too.
     pub fn allows(&self, group_id: i64, permission: Permission) -> bool {
         !self.activated || self.groups.get(&group_id).is_some_and(|bits| bits & permission.bit() != 0)

@@ -20,7 +20,7 @@ mod users;
 
 use bson::raw::RawDocument;
 
-pub use self::catalog::{PageCatalog, RenderCatalog};
+pub use self::catalog::RenderCatalog;
 use self::fields::FieldView;
 pub use self::gathering::{Gathering, Needed};
 pub use self::stored::Subject;

@@ -136,7 +136,7 @@ error_codes! {
     503 QueryTimeout "query_timeout": "the query took longer than `query.max_time_ms`",
     503 RequestTimeout "request_timeout": "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
     503 IssuerUnavailable "issuer_unavailable": "the issuer of OpenID Connect does not answer, so its token cannot be checked now; `Retry-After` says when to come again",
-    503 StoreIncomplete "store_incomplete": "another tool dropped a unique index, and it is not made again yet",
+    503 StoreIncomplete "store_incomplete": "another tool dropped a unique index; the next start makes it again",
     503 StoreDamaged "store_damaged": "a damaged page of the store was met since the start; stop the service and run inventory-service check --deep, or restore a backup",
     503 StoreNotMigrated "store_not_migrated": "the store is not as this version of the service needs it",
     503 Busy "busy": "there is no memory or no turn for the request now; `Retry-After` says when to come again",

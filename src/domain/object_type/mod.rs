@@ -9,7 +9,7 @@ mod fragments;
 mod layout;
 mod read;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
@@ -225,16 +225,6 @@ impl ObjectType {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Ids of all types that objects of this one may refer to, ascending.
-    pub fn references_types(&self) -> BTreeSet<i64> {
-        self.fields.iter().flat_map(|field| self.targets(field)).collect()
-    }
-
-    /// The fields by which objects of this type may refer to an object of the type `type_id`.
-    pub fn fields_referencing(&self, type_id: i64) -> impl Iterator<Item = &Field> {
-        self.fields.iter().filter(move |field| self.targets(field).any(|target| target == type_id))
-    }
-
     /// The names of the fields whose values may show to everybody who sees the object.
     pub fn plain_fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().filter(|field| !field.is_password()).map(|field| field.name.as_str())
@@ -336,9 +326,8 @@ mod tests {
                 { "type": "ref-section", "name": "owner", "reference": { "type_id": 4, "section_name": "main" } },
             ] },
         });
-        assert_eq!(object_type.references_types().into_iter().collect::<Vec<_>>(), [3, 4, 5, 9]);
-        let names =
-            |type_id| object_type.fields_referencing(type_id).map(|field| field.name.as_str()).collect::<Vec<_>>();
-        assert_eq!((names(3), names(4), names(77)), (vec!["rack"], vec!["owner-field"], vec![]));
+        let targets: Vec<Vec<i64>> =
+            object_type.fields.iter().map(|field| object_type.targets(field).collect()).collect();
+        assert_eq!(targets, [vec![5, 3], vec![9], vec![], vec![4]]);
     }
 }

@@ -60,18 +60,6 @@ pub fn write_document(document: &RawDocument, shape: Shape<'_>, out: &mut Vec<u8
     written
 }
 
-/// Adds the members of the document to an object that has, or will have, others too.
-///
-/// # Errors
-/// When the bytes are not BSON; some members are then written.
-pub fn write_document_members(
-    document: &RawDocument,
-    shape: Shape<'_>,
-    members: &mut ObjectWriter<'_>,
-) -> Result<(), CorruptBson> {
-    write_members(Elements::of(document), shape, 0, members)
-}
-
 /// Appends one stored value as JSON.
 ///
 /// # Errors
@@ -158,19 +146,6 @@ mod tests {
         assert_eq!(millis(&document), r#"{"a":{"_id":2},"b":[]}"#);
         assert_eq!(text(&document, Shape::whole(DateStyle::Millis)), r#"{"_id":1,"a":{"_id":2},"b":[]}"#);
         assert_eq!(millis(&doc! { "_id": 1 }), "{}");
-    }
-
-    #[test]
-    fn members_of_a_document_stand_beside_others() {
-        let user = rawdoc! { "_id": 1, "name": "ada", "hash": "x" };
-        let mut out = Vec::new();
-        object(&mut out, |members| {
-            members.integer("public_id", 1);
-            let shape = Shape { dates: DateStyle::Spaced, without: &["_id", "hash"] };
-            write_document_members(&user, shape, members).unwrap();
-            members.null("image");
-        });
-        assert_eq!(String::from_utf8(out).unwrap(), r#"{"public_id":1,"name":"ada","image":null}"#);
     }
 
     #[test]

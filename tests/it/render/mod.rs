@@ -10,13 +10,35 @@ mod references;
 mod summaries;
 mod view;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 use inventory_service::domain::object_type::ObjectType;
-use inventory_service::render::{PageCatalog, RenderContext, render_object};
+use inventory_service::render::{RenderCatalog, RenderContext, display_name, render_object};
 use serde_json::Value as Json;
+
+/// What there is, by its `public_id`.
+#[derive(Default)]
+struct PageCatalog {
+    types: HashMap<i64, ObjectType>,
+    objects: HashMap<i64, RawDocumentBuf>,
+    users: HashMap<i64, String>,
+}
+
+impl RenderCatalog for PageCatalog {
+    fn object_type(&self, id: i64) -> Option<&ObjectType> {
+        self.types.get(&id)
+    }
+
+    fn object(&self, id: i64) -> Option<&RawDocument> {
+        self.objects.get(&id).map(|document| &**document)
+    }
+
+    fn user_name(&self, id: i64) -> Option<&str> {
+        self.users.get(&id).map(String::as_str)
+    }
+}
 
 /// What there is, and who asks.
 struct World {
@@ -28,21 +50,26 @@ impl World {
     /// Nothing at all, seen by a member of group 1 who may edit.
     fn new() -> Self {
         let context = RenderContext { now_ms: 1_700_000_000_000, group_id: 1, hides_types: true, may_edit: true };
-        Self { catalog: PageCatalog::new(), context }
+        Self { catalog: PageCatalog::default(), context }
     }
 
     fn with_type(mut self, object_type: Document) -> Self {
-        self.catalog.add_type(Arc::new(ObjectType::from_document(&raw(object_type)).unwrap()));
+        let object_type = ObjectType::from_document(&raw(object_type)).unwrap();
+        self.catalog.types.insert(object_type.public_id, object_type);
         self
     }
 
     fn with_object(mut self, object: Document) -> Self {
-        self.catalog.add_object(&raw(object)).unwrap();
+        if let Some(id) = id_of(&object) {
+            self.catalog.objects.insert(id, raw(object));
+        }
         self
     }
 
     fn with_user(mut self, user: Document) -> Self {
-        self.catalog.add_user(&raw(user)).unwrap();
+        if let Some(id) = id_of(&user) {
+            self.catalog.users.insert(id, display_name(&raw(user)).unwrap());
+        }
         self
     }
 
@@ -63,6 +90,11 @@ impl World {
         let fields = view["type_information"]["fields"].as_array().unwrap();
         fields.iter().find(|field| field["name"] == name).unwrap().clone()
     }
+}
+
+fn id_of(document: &Document) -> Option<i64> {
+    let id = document.get("public_id")?;
+    id.as_i64().or_else(|| id.as_i32().map(i64::from))
 }
 
 fn raw(document: Document) -> RawDocumentBuf {

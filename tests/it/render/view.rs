@@ -2,10 +2,10 @@
 
 use bson::raw::RawDocument;
 use bson::{DateTime, doc};
-use inventory_service::render::{PageCatalog, RenderContext, display_name, render_object};
+use inventory_service::render::{RenderContext, display_name, render_object};
 use serde_json::json;
 
-use super::{World, object, raw, text_type, typed};
+use super::{PageCatalog, World, object, raw, text_type, typed};
 
 #[test]
 fn a_view_has_the_members_of_the_interface() {
@@ -135,7 +135,7 @@ fn bytes_that_are_not_bson_are_an_error_and_leave_nothing_behind() {
         let before = std::mem::replace(&mut bytes[at], 0xee);
         let mut out = b"kept".to_vec();
         let document = RawDocument::from_bytes(&bytes).unwrap();
-        if render_object(document, &PageCatalog::new(), &context, &mut out).is_err() {
+        if render_object(document, &PageCatalog::default(), &context, &mut out).is_err() {
             assert_eq!(out, b"kept");
         }
         bytes[at] = before;
