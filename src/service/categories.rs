@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
@@ -17,7 +17,7 @@ use crate::domain::category_input::CATEGORY;
 use crate::domain::document::integer;
 use crate::domain::schema::without_unknown;
 use crate::domain::{self, Violation, Violations, category_input};
-use crate::query::{Filter, Sort, Update};
+use crate::query::{Filter, Projection, Sort, Update};
 use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
 
 /// The scope that serialises changes of the forest: no filter can express "no cycles".
@@ -205,7 +205,8 @@ async fn check_links(
 }
 
 async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Result<Option<Violation>, ServiceError> {
-    let all = FindQuery::new(Filter::all(), services.max_time);
+    let mut all = FindQuery::new(Filter::all(), services.max_time);
+    all.projection = Some(Projection::parse(&doc! { "public_id": 1, "parent": 1 }, &all.filter)?);
     let found = services.store.find(Categories::COLLECTION, &all).await?;
     let parents: HashMap<i64, Option<i64>> = found
         .iter()
@@ -231,7 +232,7 @@ async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Resu
 /// # Errors
 /// What the store reports.
 pub async fn read_forest(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Forest, ServiceError> {
-    let categories = services.store.find(Categories::COLLECTION, &forest_question(services, query)).await?;
+    let categories = services.held(Categories::COLLECTION, forest_question(services, query)).await?;
     let may_view = caller.rights.grants(VIEW_TYPES);
     let types = if may_view { Some(services.types.current(&*services.store, services.max_time).await?) } else { None };
     Ok(Forest { categories, types })

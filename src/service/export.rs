@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 
-use bson::Bson;
 use bson::raw::RawDocument;
+use bson::{Bson, doc};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
@@ -28,7 +28,7 @@ use crate::exchange::csv::{self, CsvStyle};
 use crate::exchange::discovery::{AnsibleInventory, HostFields, HostObject, MOST_HOSTS, PrometheusTargets};
 use crate::exchange::xlsx::Sheet;
 use crate::exchange::{WriteError, ndjson};
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Projection, Sort};
 use crate::store::{Documents, FindQuery, StoreError};
 use crate::suggest;
 
@@ -321,8 +321,9 @@ impl Hosts {
 
 /// The names of the categories of each type.
 async fn categories_of_types(services: &Services) -> Result<HashMap<i64, Vec<String>>, ServiceError> {
-    let query = FindQuery::new(Filter::all(), services.max_time).sorted(Sort::by("name", false));
-    let found = services.store.find(Categories::COLLECTION, &query).await?;
+    let mut query = FindQuery::new(Filter::all(), services.max_time).sorted(Sort::by("name", false));
+    query.projection = Some(Projection::parse(&doc! { "name": 1, "types": 1 }, &query.filter)?);
+    let found = services.held(Categories::COLLECTION, query).await?;
     let mut names: HashMap<i64, Vec<String>> = HashMap::new();
     for category in found.iter() {
         let name = text(category, "name").unwrap_or_default();

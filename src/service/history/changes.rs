@@ -13,6 +13,7 @@ use super::events::View;
 use super::feed::{Batch, Event, Kind, Position};
 use super::past::of_entries;
 use super::plain::PlainFields;
+use crate::admission::{self, Means};
 use crate::auth::Rights;
 use crate::domain::document::{integer, text};
 use crate::query::{Budget, Filter};
@@ -26,6 +27,9 @@ use crate::store::collections::OBJECTS;
 
 /// So many events are read at a time, if their documents are not too large.
 const AT_ONCE: usize = 128;
+
+/// Events of more bytes are work in a turn.
+const LARGE: usize = 64 * 1024;
 
 /// How long a filter may take for one event.
 const MOST_PER_EVENT: Duration = Duration::from_millis(100);
@@ -178,7 +182,7 @@ impl<'a> Teller<'a> {
         }
         loop {
             while let Some(event) = self.events.pop_front() {
-                if let Some(told) = self.told(&event)? {
+                if let Some(told) = self.told(event).await? {
                     return Ok(Some(told));
                 }
             }
@@ -212,30 +216,48 @@ impl<'a> Teller<'a> {
     }
 
     /// What the caller is told of an event; nothing if it matches neither before nor after.
-    fn told(&self, event: &Event) -> Result<Option<Told>, ServiceError> {
-        let failed = RefCell::new(None);
-        let budget = Budget::until(Instant::now().checked_add(MOST_PER_EVENT));
-        let matches = |document: &RawDocument| match &self.question.filter {
-            None => true,
-            Some(filter) => filter.matches_within(document, &budget).unwrap_or_else(|error| {
-                *failed.borrow_mut() = Some(error);
-                false
-            }),
+    async fn told(&self, event: Arc<Event>) -> Result<Option<Told>, ServiceError> {
+        let plain = self.plain.at(&event.entry).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let (filter, view) = (self.question.filter.clone(), self.view);
+        let bytes = |document: &Option<RawDocumentBuf>| document.as_ref().map_or(0, |it| it.as_bytes().len());
+        let is_large = bytes(&event.before) + bytes(&event.after) > LARGE;
+        let judge = move |means: &Means| {
+            let budget = Budget::until(Instant::now().checked_add(MOST_PER_EVENT)).within(means);
+            judged(&event, filter.as_ref(), (view, &plain), &budget)
         };
-        let kind = event.kind(matches);
-        if let Some(error) = failed.into_inner() {
-            return Err(StoreError::from(error).into());
-        }
-        let Some(kind) = kind else { return Ok(None) };
-        let document = event.after.as_deref().filter(|_| kind != Kind::Leave && self.view != View::Ids);
-        let document = match document {
-            Some(object) if text(&event.entry, "resource") == Some("objects") => {
-                Some(concealed(object, &self.plain.at(&event.entry))?)
-            }
-            document => document.map(RawDocument::to_owned),
-        };
-        Ok(Some(Told { entry: event.entry.clone(), kind, document }))
+        let told =
+            if is_large { admission::work(judge).await.map_err(StoreError::from)? } else { judge(&Means::default()) };
+        Ok(told?)
     }
+}
+
+fn judged(
+    event: &Event,
+    filter: Option<&Filter>,
+    (view, plain): (View, &[String]),
+    budget: &Budget,
+) -> Result<Option<Told>, StoreError> {
+    let failed = RefCell::new(None);
+    let matches = |document: &RawDocument| match filter {
+        None => true,
+        Some(filter) => filter.matches_within(document, budget).unwrap_or_else(|error| {
+            *failed.borrow_mut() = Some(error);
+            false
+        }),
+    };
+    let kind = event.kind(matches);
+    if let Some(error) = failed.into_inner() {
+        return Err(error.into());
+    }
+    let Some(kind) = kind else { return Ok(None) };
+    let document = event.after.as_deref().filter(|_| kind != Kind::Leave && view != View::Ids);
+    let document = match document {
+        Some(object) if text(&event.entry, "resource") == Some("objects") => {
+            Some(concealed(object, &plain.iter().map(String::as_str).collect())?)
+        }
+        document => document.map(RawDocument::to_owned),
+    };
+    Ok(Some(Told { entry: event.entry.clone(), kind, document }))
 }
 
 /// Reads a position. What lies in the future is refused.

@@ -7,6 +7,7 @@ use chrono::SecondsFormat;
 use serde_json::{Value, json};
 
 use super::changes::Told;
+use crate::admission;
 use crate::domain::document::{integer, text};
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::directory::Caller;
@@ -14,6 +15,9 @@ use crate::service::error::ServiceError;
 use crate::service::rendering::{self, Views};
 use crate::service::services::Services;
 use crate::store::{Documents, StoreError};
+
+/// Documents of more bytes are written as work in a turn.
+const LARGE: usize = 64 * 1024;
 
 /// What events hold of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +93,13 @@ async fn shown(
         let view = views.iter().next().map(serde_json::from_slice).transpose();
         return Ok(view.unwrap_or_default().unwrap_or_default());
     }
-    let mut json = Vec::with_capacity(document.as_bytes().len() * 2);
-    write::write_document(document, Shape::new(dates_of(resource)), &mut json)
-        .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") })?;
-    Ok(serde_json::from_slice(&json).unwrap_or_default())
+    let (document, dates) = (document.to_owned(), dates_of(resource));
+    let is_large = document.as_bytes().len() > LARGE;
+    let write = move || {
+        let mut json = Vec::with_capacity(document.as_bytes().len() * 2);
+        write::write_document(&document, Shape::new(dates), &mut json)
+            .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") })?;
+        Ok::<Value, StoreError>(serde_json::from_slice(&json).unwrap_or_default())
+    };
+    Ok(if is_large { admission::work(move |_| write()).await.map_err(StoreError::from)?? } else { write()? })
 }

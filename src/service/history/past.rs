@@ -210,7 +210,7 @@ impl<'s> Back<'s> {
                 Ok(Some((self.store.chunks(collection, &query.within(usize::MAX)).await?.documents, usize::MAX)))
             }
             Err(StoreError::TooLarge) => Ok(None),
-            found => found.map(|found| Some((chunks_of(found.clone()), found.bytes()))),
+            found => found.map(|found| (found.bytes(), chunks_of(found))).map(|(bytes, chunks)| Some((chunks, bytes))),
         }
     }
 

@@ -13,6 +13,7 @@ use super::author;
 use super::feed::Feed;
 use super::heads::{self, Key};
 use super::kept::last;
+use super::past::TOO_MUCH;
 use super::rehearsal::rehearsed;
 use super::resources::resource_of;
 use crate::admission::Ticket;
@@ -33,6 +34,8 @@ const ATTEMPTS: usize = 16;
 
 /// A change of all documents that match may match so many. Use cases make larger ones in several units.
 const MOST_MATCHED: u64 = 10_000;
+/// And these have at most so many bytes.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
 
 /// So many objects can be deleted at once on a full disk. It is about what the room suffices for that the store reserves.
 const MOST_UNKEPT: usize = 10;
@@ -202,10 +205,11 @@ impl Recorder {
                 }
             };
             let found = FindQuery::new(filter.clone(), self.max_time).limited(MOST_MATCHED + 1);
-            let found = self.inner.find(collection, &found).await?;
-            if found.len() as u64 > MOST_MATCHED {
-                return Err(StoreError::TooLarge);
-            }
+            let found = match self.inner.find(collection, &found.within(MOST_BYTES)).await {
+                Ok(found) if found.len() as u64 > MOST_MATCHED => return Err(too_much()),
+                Err(StoreError::TooLarge) => return Err(too_much()),
+                found => found?,
+            };
             let mut ids: Vec<Bson> = Vec::with_capacity(found.len());
             let begun = changes.len();
             for before in found.iter() {
@@ -235,6 +239,11 @@ impl Recorder {
 fn removes_few(unit: &Unit) -> bool {
     let removes = |change: &Change| matches!(change, Change::Delete { collection, .. } if *collection == OBJECTS);
     unit.changes.len() <= MOST_UNKEPT && unit.changes.iter().all(removes)
+}
+
+fn too_much() -> StoreError {
+    let message = format!("it changes more than {MOST_MATCHED} documents, or more than 32 MiB of them, in one step");
+    StoreError::Query { code: TOO_MUCH, message }
 }
 
 fn decoded(collection: &str, document: &RawDocument) -> Result<Document, StoreError> {
