@@ -22,8 +22,8 @@ use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
 use crate::query::Sort;
-use crate::service::history::changes::{Question, RESOURCES, Teller, heard, position};
-use crate::service::history::events::{View, described};
+use crate::service::history::changes::{Question, RESOURCES, Teller, View, heard, position};
+use crate::service::history::events::described;
 use crate::service::history::feed::{Batch, Position};
 use crate::service::{Caller, ErrorCode, advice, sign_on};
 

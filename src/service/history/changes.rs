@@ -9,7 +9,6 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::channels::kind_of;
 use super::entries::{concealed, visible};
-use super::events::View;
 use super::feed::{Batch, Event, Kind, Position};
 use super::past::of_entries;
 use super::plain::PlainFields;
@@ -48,6 +47,28 @@ pub struct Question {
     pub resources: Vec<&'static str>,
     /// Which objects.
     pub filter: Option<Filter>,
+}
+
+/// What events hold of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// The document as it is stored.
+    Native,
+    /// Objects as they are rendered, everything else as it is stored.
+    Render,
+    /// Nothing.
+    Ids,
+}
+
+impl View {
+    /// The view with this name; the stored document for any other name.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "render" => Self::Render,
+            "ids" => Self::Ids,
+            _ => Self::Native,
+        }
+    }
 }
 
 /// An event, as one caller sees it.

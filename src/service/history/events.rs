@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 use chrono::SecondsFormat;
 use serde_json::{Value, json};
 
-use super::changes::Told;
+use super::changes::{Told, View};
 use crate::admission;
 use crate::domain::document::{integer, text};
 use crate::json::write::{self, DateStyle, Shape};
@@ -18,28 +18,6 @@ use crate::store::{Documents, StoreError};
 
 /// Documents of more bytes are written as work in a turn.
 const LARGE: usize = 64 * 1024;
-
-/// What events hold of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// The document as it is stored.
-    Native,
-    /// Objects as they are rendered, everything else as it is stored.
-    Render,
-    /// Nothing.
-    Ids,
-}
-
-impl View {
-    /// The view with this name; the stored document for any other name.
-    pub fn named(name: &str) -> Self {
-        match name {
-            "render" => Self::Render,
-            "ids" => Self::Ids,
-            _ => Self::Native,
-        }
-    }
-}
 
 /// The dates in the documents of a resource: docs/api.md, Times.
 fn dates_of(resource: &str) -> DateStyle {

@@ -12,8 +12,7 @@ use crate::query::{Effort, Fields, Filter};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::field_names;
-use crate::service::history::changes::{Question, RESOURCES};
-use crate::service::history::events::View;
+use crate::service::history::changes::{Question, RESOURCES, View};
 use crate::service::services::Services;
 use crate::store::StoreError;
 
