@@ -2,11 +2,11 @@
 //! and the digits of numbers.
 //!
 //! The reader of cells gives doubles. A file may have written more digits, so this reads the text of the same cells
-//! beside it, in the same order.
+//! in the same order, always a cell ahead. It bounds the size of a cell, so the reader of cells never holds a larger one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Cursor, Read, Seek};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
@@ -15,6 +15,9 @@ use zip::read::ZipFile;
 
 /// Where the first part of every such file is named.
 const ROOT: &str = "_rels/.rels";
+/// The maximum size of a cell in the file, with what stands between it and the one before: its text has at most 32,767
+/// characters.
+const MOST_BYTES_OF_CELL: usize = 4 * 1024 * 1024;
 
 /// The parts of a file.
 pub(super) struct Book<'a> {
@@ -61,7 +64,8 @@ impl<'a> Book<'a> {
         let part = self.sheets.get(sheet).ok_or("a sheet has no part in it")?;
         let name = found(&self.archive, part);
         let part = self.archive.by_name(&name).map_err(|error| error.to_string())?;
-        Ok(CellTexts { reader: reader(BufReader::new(part)), event: Vec::new() })
+        let part = Bounded { inner: BufReader::new(part), left: MOST_BYTES_OF_CELL };
+        Ok(CellTexts { reader: reader(part), event: Vec::new() })
     }
 
     /// What a part says about relations to other parts, by their ids. A missing part has none.
@@ -88,9 +92,11 @@ impl<'a> Book<'a> {
     fn elements(&mut self, part: &str, mut each: impl FnMut(&BytesStart<'_>)) -> Result<(), String> {
         let name = found(&self.archive, part);
         let Ok(part) = self.archive.by_name(&name) else { return Ok(()) };
-        let (mut reader, mut event) = (reader(BufReader::new(part)), Vec::new());
+        let part = Bounded { inner: BufReader::new(part), left: MOST_BYTES_OF_CELL };
+        let (mut reader, mut event) = (reader(part), Vec::new());
         loop {
             event.clear();
+            reader.get_mut().left = MOST_BYTES_OF_CELL;
             match reader.read_event_into(&mut event).map_err(|error| error.to_string())? {
                 Event::Start(element) => each(&element),
                 Event::Eof => return Ok(()),
@@ -133,17 +139,46 @@ fn is_set(element: &BytesStart<'_>, flag: &str) -> bool {
 
 /// The texts of cells, in the order of the file.
 pub(super) struct CellTexts<'b, 'a> {
-    reader: Reader<BufReader<ZipFile<'b, Cursor<&'a [u8]>>>>,
+    reader: Reader<Bounded<BufReader<ZipFile<'b, Cursor<&'a [u8]>>>>>,
     event: Vec<u8>,
 }
 
+/// A part of which only so many bytes may be read until more are allowed.
+struct Bounded<R> {
+    inner: R,
+    left: usize,
+}
+
+impl<R: BufRead> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Bounded<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.left == 0 {
+            return Err(io::Error::other("a cell is larger than any spreadsheet has it"));
+        }
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.left = self.left.saturating_sub(count);
+        self.inner.consume(count);
+    }
+}
+
 impl CellTexts<'_, '_> {
-    /// The text of the value of the next cell; empty where it has none.
+    /// The text of the value of the next cell; empty where it has none, and `None` after the last cell.
     ///
     /// # Errors
-    /// When the sheet ends, or is damaged.
-    pub(super) fn next_text(&mut self) -> Result<String, String> {
+    /// When the sheet is damaged, or the cell too large.
+    pub(super) fn next_text(&mut self) -> Result<Option<String>, String> {
         let (mut is_cell, mut is_value, mut text) = (false, false, String::new());
+        self.reader.get_mut().left = MOST_BYTES_OF_CELL;
         loop {
             self.event.clear();
             match self.reader.read_event_into(&mut self.event).map_err(|error| error.to_string())? {
@@ -154,11 +189,12 @@ impl CellTexts<'_, '_> {
                 },
                 Event::Text(piece) if is_value => text.push_str(&piece),
                 Event::End(element) => match element.local_name().as_ref() {
-                    "c" => return Ok(text),
+                    "c" => return Ok(Some(text)),
                     "v" => is_value = false,
+                    "sheetData" => return Ok(None),
                     _ => {}
                 },
-                Event::Eof => return Err("the sheet ends within its cells".to_owned()),
+                Event::Eof => return Ok(None),
                 _ => {}
             }
         }

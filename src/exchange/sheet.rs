@@ -33,6 +33,8 @@ const COUNTED: usize = 256 * 1024;
 /// Whole numbers beyond this are not exact: a cell holds doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
+/// What to say when there is no memory.
+const NO_ROOM: &str = "there is no memory for so large a sheet; save it as csv, or in several files";
 /// How a zip file begins, and so a spreadsheet.
 const ZIP: &[u8] = b"PK\x03\x04";
 /// How files of older programs begin, and spreadsheets that are protected by a password.
@@ -66,7 +68,7 @@ pub fn read(bytes: &[u8], sheet: Option<&str>, room: &dyn Fn(usize) -> bool) -> 
     if bytes.starts_with(COMPOUND) {
         return Err((1, compound(bytes).to_owned()));
     }
-    within_bounds(bytes).map_err(unreadable)?;
+    within_bounds(bytes, room).map_err(unreadable)?;
     let mut parts = Book::open(bytes).map_err(unreadable)?;
     let mut book = Xlsx::new(Cursor::new(bytes)).map_err(|error| unreadable(error.to_string()))?;
     let sheets = book.sheets_metadata().to_vec();
@@ -74,11 +76,13 @@ pub fn read(bytes: &[u8], sheet: Option<&str>, room: &dyn Fn(usize) -> bool) -> 
     let dates = if parts.is_from_1904 { DAYS_FROM_1904 } else { DAYS_FROM_1900 };
     let is_uncalculated = parts.is_uncalculated;
     let mut texts = parts.cells(place).map_err(unreadable)?;
+    let mut next = texts.next_text().map_err(unreadable)?;
     let mut cells = book.worksheet_cells_reader(&sheets[place].name).map_err(|error| unreadable(error.to_string()))?;
     let mut rows = Rows { table: Table::default(), line: 0, row: Vec::new(), cells: 0, bytes: 0, uncounted: 0, room };
     rows.table.hint = others(&sheets, place);
     while let Some(cell) = cells.next_cell_with_formula_metadata().map_err(|error| unreadable(error.to_string()))? {
-        let written = texts.next_text().map_err(unreadable)?;
+        let written = next.ok_or_else(|| unreadable("its cells are damaged".to_owned()))?;
+        next = texts.next_text().map_err(unreadable)?;
         let (row, column) = cell.pos;
         let line = u64::from(row) + 1;
         let is_empty =
@@ -146,7 +150,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Unpacks everything without keeping it.
-fn within_bounds(bytes: &[u8]) -> Result<(), String> {
+fn within_bounds(bytes: &[u8], room: &dyn Fn(usize) -> bool) -> Result<(), String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     let mut left = MOST_BYTES;
     for index in 0..archive.len() {
@@ -155,7 +159,12 @@ fn within_bounds(bytes: &[u8]) -> Result<(), String> {
         let has_texts = name.to_ascii_lowercase().ends_with("sharedstrings.xml");
         let mut part = part.take(left + 1);
         let read = if has_texts {
-            unpack_texts(&mut part)?
+            let read = unpack_texts(&mut part)?;
+            // The reader holds all of them.
+            if !room(usize::try_from(read).unwrap_or(usize::MAX)) {
+                return Err(NO_ROOM.to_owned());
+            }
+            read
         } else {
             io::copy(&mut part, &mut io::sink()).map_err(|error| error.to_string())?
         };
@@ -350,7 +359,7 @@ impl Rows<'_> {
         let texts: usize = row.iter().map(String::len).sum();
         self.uncounted += CELL * self.table.header.len() + GROWTH * texts;
         if self.uncounted >= COUNTED && !(self.room)(std::mem::take(&mut self.uncounted)) {
-            return Err("there is no memory for so large a sheet; save it as csv, or in several files".to_owned());
+            return Err(NO_ROOM.to_owned());
         }
         Ok(())
     }
@@ -526,6 +535,15 @@ mod tests {
                 sheet.write_number_with_format(row, 0, *value, &format).expect("a cell");
             }
         })
+    }
+
+    #[test]
+    fn a_cell_that_is_larger_than_any_is_refused_before_it_is_held() {
+        let long = format!("<c r=\"A2\" t=\"inlineStr\"><is><t>{}</t></is></c>", "x".repeat(5 << 20));
+        let (_, reason) = read(&with_cells(&long)).expect_err("too large");
+        assert!(reason.ends_with("a cell is larger than any spreadsheet has it"), "{reason}");
+        let fine = format!("<c r=\"A2\" t=\"inlineStr\"><is><t>{}</t></is></c>", "x".repeat(32_767));
+        assert_eq!(texts(&with_cells(&format!("{fine}<c r=\"B2\"/>")))[0].len(), 32_767);
     }
 
     #[test]
