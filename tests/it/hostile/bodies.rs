@@ -185,8 +185,8 @@ on_each_store! {
         assert_eq!(answer.status, 503);
         assert!(answer.body.contains("imports_busy") && answer.head.contains("retry-after"), "{answer:?}");
         import(app, Some(&ada), rack, "name\na\n".to_owned()).await.error(503, "imports_busy");
-        for _ in 0..3 {
-            let answer = import(app, None, rack, "name\nb\n".to_owned()).await;
+        for name in ["b", "c", "d"] {
+            let answer = import(app, None, rack, format!("name\n{name}\n")).await;
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
     }
