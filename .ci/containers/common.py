@@ -123,4 +123,4 @@ def npm_package(name):
 
 
 def mongod():
-    return os.environ.get("MONGOD") or shutil.which("mongod") or str(CACHE / "mongod")
+    return must([ROOT / ".ci/which-mongod"]).strip()

@@ -79,7 +79,8 @@ def fetch_engine(source):
 def fetch_images(source):
     """Two root file systems: Debian with MongoDB, mongosh, mongo-express and HAProxy in it, and one without any program."""
     sandbox = ["-o", "APT::Sandbox::User=root"]
-    if not (HOME / "debian.complete").exists():
+    complete = HOME / "debian-mongod-6.0.27.complete"
+    if not complete.exists():
         shutil.rmtree(DEBIAN, ignore_errors=True)
         needed = "ca-certificates,procps,wget,libcurl4,libssl3,libstdc++6,haproxy"
         must(["debootstrap", "--variant=minbase", f"--include={needed}", "bookworm", DEBIAN, source], timeout=1200)
@@ -88,14 +89,20 @@ def fetch_images(source):
         for folder in ("data/db", "data/configdb"):
             (DEBIAN / folder).mkdir(parents=True)
             os.chown(DEBIAN / folder, 999, 999)
-        shutil.copy(mongod(), DEBIAN / "usr/bin/mongod")
+        server = pathlib.Path(mongod()).resolve()
+        if (server.parent / "lib").is_dir():
+            # One that brings libraries along.
+            shutil.copytree(server.parent, DEBIAN / "opt/mongod", symlinks=True)
+            (DEBIAN / "usr/bin/mongod").symlink_to("/opt/mongod/mongod")
+        else:
+            shutil.copy(server, DEBIAN / "usr/bin/mongod")
         shutil.copy(node(), DEBIAN / "usr/local/bin/node")
         for name in (MONGOSH, MONGO_EXPRESS):
             shutil.copytree(npm_package(name), DEBIAN / "opt" / name.partition("@")[0] / "node_modules", symlinks=True)
         (DEBIAN / "usr/local/bin/mongosh").symlink_to("/opt/mongosh/node_modules/.bin/mongosh")
         # The real image's build makes this list of scripts for browsers.
         (DEBIAN / "opt/mongo-express/node_modules/mongo-express/build-assets.json").write_text("{}")
-        (HOME / "debian.complete").touch()
+        complete.touch()
     if not (HOME / "bare.complete").exists():
         shutil.rmtree(BARE, ignore_errors=True)
         packages = HOME / "bare-packages"

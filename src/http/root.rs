@@ -10,6 +10,7 @@ use super::envelope;
 use super::error::ApiError;
 use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
+use crate::query::FOLLOWS;
 use crate::service::ErrorCode;
 use crate::service::migrations::{self, MigrationState};
 
@@ -55,6 +56,7 @@ pub(super) async fn service(state: web::Data<HttpState>, request: HttpRequest) -
     let body = json!({
         "name": env!("CARGO_PKG_NAME"),
         "version": env!("CARGO_PKG_VERSION"),
+        "query_language": format!("MongoDB {FOLLOWS}"),
         "store": {"kind": store.kind(), "reachable": reachable},
         "links": links,
     });

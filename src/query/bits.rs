@@ -39,12 +39,11 @@ impl BitTest {
         self.question
     }
 
-    /// Whether the bits of the value pass the test. Other types never pass, nor do doubles with a fraction or beyond 64
-    /// bits. Decimals are rounded.
+    /// Whether the bits of the value pass the test. Other types never pass, nor do numbers with a fraction or beyond 64
+    /// bits.
     pub fn matches(&self, value: View<'_>) -> bool {
         let number = match (value, number(value)) {
             (View::Binary(_, bytes), _) => return self.answer(|position| bit_of_bytes(bytes, position)),
-            (_, Some(Number::Decimal(decimal))) => Some(decimal.to_bits()),
             (_, number) => number.and_then(Number::as_exact_int),
         };
         // Positions beyond the number repeat its sign.

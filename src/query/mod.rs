@@ -30,6 +30,9 @@ mod tree;
 mod types;
 mod update;
 
+/// The version of MongoDB whose answers filters, expressions and pipelines give.
+pub const FOLLOWS: &str = "6.0.27";
+
 pub use self::bits::BitTest;
 pub use self::budget::{Budget, Effort};
 pub use self::computed::Computed;

@@ -62,28 +62,6 @@ impl Decimal {
         Self::Finite { negative, coefficient, exponent }
     }
 
-    /// The nearest 64-bit integer, the even one of two; the lowest one of all where there is none.
-    ///
-    /// So MongoDB reads decimals where it wants bits.
-    pub fn to_bits(self) -> i64 {
-        let Self::Finite { negative, coefficient, exponent } = self else { return i64::MIN };
-        let magnitude = if exponent >= 0 {
-            scaled_exactly(coefficient, exponent)
-        } else {
-            let unit = u32::try_from(-exponent).ok().and_then(|places| 10_u128.checked_pow(places));
-            Some(unit.map_or(0, |unit| {
-                let (whole, rest) = (coefficient / unit, coefficient % unit);
-                let up = match rest.cmp(&(unit - rest)) {
-                    Ordering::Less => 0,
-                    Ordering::Equal => whole & 1,
-                    Ordering::Greater => 1,
-                };
-                whole + up
-            }))
-        };
-        magnitude.and_then(|magnitude| signed(negative, magnitude)).unwrap_or(i64::MIN)
-    }
-
     fn from_int(value: i64) -> Self {
         Self::Finite { negative: value < 0, coefficient: u128::from(value.unsigned_abs()), exponent: 0 }
     }

@@ -89,9 +89,13 @@ impl Node {
         }
     }
 
-    /// `$nor`, with its parts in the order of evaluation.
+    /// `$nor`, with its parts in the order of evaluation. One that always holds decides before any is evaluated.
     pub fn none_of(nodes: Vec<Node>) -> Self {
-        Self::Nor(sorted(nodes))
+        if nodes.iter().any(Self::always_holds) { Self::Never } else { Self::Nor(sorted(nodes)) }
+    }
+
+    fn always_holds(&self) -> bool {
+        matches!(self, Self::Always | Self::Holds)
     }
 
     /// `$or`. Plain values of one path become `$in`, as they do in MongoDB.
@@ -103,13 +107,13 @@ impl Node {
         match nodes.len() {
             0 => Node::Never,
             1 => nodes.remove(0),
-            _ if nodes.iter().any(|node| matches!(node, Node::Always | Node::Holds)) => Node::Holds,
+            _ if nodes.iter().any(Self::always_holds) => Node::Holds,
             _ => Self::in_of(&nodes).unwrap_or_else(|| Self::Or(Self::alternatives(nodes))),
         }
     }
 
     /// The entries of an `$or` in the order of evaluation. With an expression MongoDB also joins plain values of one
-    /// path, but only of the path of the first value. It puts the other entries into a separate list.
+    /// path, but only of the path of the first value.
     fn alternatives(nodes: Vec<Node>) -> Vec<Node> {
         let nodes = absorbed(nodes, |node| match node {
             Self::Or(inner) => Some(take(inner)),
@@ -122,8 +126,8 @@ impl Node {
             return sorted(nodes);
         }
         let (values, mut others): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(joins);
-        let others = if others.len() == 1 { others.remove(0) } else { Self::Or(sorted(others)) };
-        sorted(Self::in_of(&values).into_iter().chain([others]).collect())
+        others.extend(Self::in_of(&values));
+        sorted(others)
     }
 
     /// The path of a plain value, or of a regular expression in place of one.

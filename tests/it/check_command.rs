@@ -119,6 +119,7 @@ fn a_place_without_a_store_is_fine_and_stays_as_it_is() {
     let output = check(directory.path(), &[], &[]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "ok", "directory", "can be written");
+    assert_found(&output, "ok", "queries", "follow MongoDB 6.0.27");
     let full = directory.path().canonicalize().expect("a path");
     let nowhere = format!("there is none yet in {}; the first start makes it", full.join("data").display());
     assert_found(&output, "note", "store", &nowhere);

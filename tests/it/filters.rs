@@ -1,7 +1,7 @@
 //! Runs the data files of `tests/filters` against `query`: what each operator matches, and what it refuses.
 //!
 //! A file is one document in extended JSON: a `reason`, the `documents`, and `cases` of a `filter` with the
-//! `_id`s that it `matches`, in order, or with the number of the `error`. MongoDB 6.0.5 gave the outcomes.
+//! `_id`s that it `matches`, in order, or with the number of the `error`. MongoDB 6.0.27 gave the outcomes.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 //!
 //! They are like those of `tests/filters`. A case has a `projection`, maybe a `filter`, and the `results`, which
 //! are compared byte by byte; or a `sort` and the `order` of the `_id`s; or the number of the `error`.
-//! MongoDB 6.0.5 gave the outcomes.
+//! MongoDB 6.0.27 gave the outcomes.
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document};

@@ -14,6 +14,7 @@ use clap::Args;
 
 use crate::app;
 use crate::clock::SystemClock;
+use crate::query::FOLLOWS;
 use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::{Finding, Verdict};
 
@@ -54,7 +55,9 @@ impl CheckCommand {
             };
         }
         let known = format!("every key is known, every value within its range; {}", settings.files);
-        let mut findings = vec![Finding::good("settings", known)];
+        let queries =
+            format!("filters and pipelines follow MongoDB {FOLLOWS}; docs/filters.md says what other versions change");
+        let mut findings = vec![Finding::good("settings", known), Finding::good("queries", queries)];
         findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings, &SystemClock).await?);
         findings.extend(open_files::concern(&settings));

@@ -795,6 +795,8 @@ pub struct ServiceInfo {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// The version of MongoDB whose answers filters, expressions and pipelines give.
+    pub query_language: String,
     /// Where the data lies.
     pub store: StoreInfo,
     /// Links by name: the lists, the API description and its page.

@@ -3,11 +3,10 @@
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::decimal::{Decimal, Rounding};
-use super::value::{Number, Outcome, Value, exact_i64, found, int_or_long, is_nullish, null};
+use super::decimal::Decimal;
+use super::value::{Number, Outcome, Value, found, int_or_long, is_nullish, null};
 use crate::query::compare::compare_bson;
 use crate::query::error::EvalError;
-use crate::query::number::TWO_63;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -59,14 +58,6 @@ impl DoubleDouble {
         if self.sum.is_nan() { self.plain } else { self.sum }
     }
 
-    /// As in MongoDB. Half a unit below the smallest number is in range, and then wraps around to the largest.
-    fn is_in_64_bits(self) -> bool {
-        if self.sum.abs() < TWO_63 {
-            return true;
-        }
-        if self.sum > 0.0 { self.sum <= TWO_63 && self.rest < -0.5 } else { self.sum >= -TWO_63 && self.rest >= -0.5 }
-    }
-
     fn to_decimal(self) -> Decimal {
         if self.total().is_finite() {
             Decimal::from(self.sum).add(Decimal::from(self.rest))
@@ -74,11 +65,6 @@ impl DoubleDouble {
             Decimal::from(self.plain)
         }
     }
-}
-
-/// A double without fraction, from -2 to the power of 63 up to that power, which counts as the smallest number.
-fn whole(value: f64) -> i64 {
-    exact_i64(value).unwrap_or(i64::MIN)
 }
 
 fn quick_two_sum(left: f64, right: f64) -> (f64, f64) {
@@ -144,19 +130,6 @@ impl Total {
                 Ok(total) if width == 0 => Number::of(&int_or_long(total)).unwrap_or(Number::Long(total)),
                 Ok(total) => Number::Long(total),
             },
-        }
-    }
-
-    /// The sum as a date: decimals are rounded, and too large ones are the first date; doubles are rounded half
-    /// away from zero.
-    pub(super) fn to_millis(self) -> Option<i64> {
-        match self.sum() {
-            Number::Decimal(sum) => Some(sum.quantized(0, Rounding::HalfEven).to_i64_truncated().unwrap_or(i64::MIN)),
-            Number::Double(sum) => self.doubles.is_in_64_bits().then(|| {
-                let rounded = sum.round();
-                whole(rounded).wrapping_add(whole(((sum - rounded) + self.doubles.rest).round()))
-            }),
-            whole => whole.to_exact_i64(),
         }
     }
 

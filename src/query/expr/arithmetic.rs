@@ -4,13 +4,12 @@
 
 use bson::{Bson, DateTime};
 
-use super::accumulate::Total;
 use super::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::{Decimal, Rounding};
 use super::evaluate::ExprNode;
 use super::parse::{ExprParser, call};
 use super::value::{
-    Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, through_doubles, type_name,
+    Number, Outcome, Value, exact_i64, failure, found, general, int_or_long, is_nullish, null, through_doubles, type_name,
 };
 use crate::query::error::{EvalError, QueryError};
 
@@ -66,27 +65,76 @@ pub(super) fn number(arguments: &Arguments<'_>) -> Result<Option<Number>, EvalEr
 }
 
 fn add(arguments: &Arguments<'_>) -> Outcome {
-    let mut total = Total::default();
-    let mut date: Option<DateTime> = None;
+    let mut sum = Sum::default();
+    let mut date: Option<i64> = None;
     for value in arguments.each() {
         match value? {
             Some(Bson::DateTime(_)) if date.is_some() => {
                 return failure(16612, "only one date allowed in an $add expression");
             }
-            Some(Bson::DateTime(value)) => date = Some(value),
+            Some(Bson::DateTime(value)) => date = Some(later(value.timestamp_millis(), sum.number())?),
             value if is_nullish(value.as_ref()) => return null(),
-            value => match value.as_ref().and_then(Number::of) {
-                Some(number) => total.add(number),
-                None => return arguments.wrong_type(16554, "only supports numeric or date types", value.as_ref()),
+            value => match (value.as_ref().and_then(Number::of), date) {
+                (Some(number), Some(millis)) => date = Some(later(millis, number)?),
+                (Some(number), None) => sum.add(number),
+                (None, _) => return arguments.wrong_type(14, "only supports numeric or date types", value.as_ref()),
             },
         }
     }
-    let Some(date) = date else { return found(total.sum()) };
-    total.add(Number::Long(date.timestamp_millis()));
-    match total.to_millis() {
-        Some(millis) => found(DateTime::from_millis(millis)),
-        None => failure(15, "date overflow in $add"),
+    date.map_or_else(|| found(sum.number()), |millis| found(DateTime::from_millis(millis)))
+}
+
+/// A sum as `$add` of MongoDB keeps it: from the first double or decimal on each step is rounded to that type.
+struct Sum {
+    total: Number,
+    /// No number was larger than 32 bits.
+    is_int: bool,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self { total: Number::Long(0), is_int: true }
     }
+}
+
+impl Sum {
+    fn add(&mut self, number: Number) {
+        self.is_int &= matches!(number, Number::Int(_));
+        self.total = match (self.total, number) {
+            (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+                Number::Decimal(self.total.to_decimal().add(number.to_decimal()))
+            }
+            (total, number) => {
+                let whole = whole(total).zip(whole(number)).and_then(|(total, number)| total.checked_add(number));
+                whole.map_or_else(|| Number::Double(total.to_double() + number.to_double()), Number::Long)
+            }
+        };
+    }
+
+    fn number(&self) -> Number {
+        match self.total {
+            Number::Long(total) if self.is_int => i32::try_from(total).map_or(Number::Long(total), Number::Int),
+            total => total,
+        }
+    }
+}
+
+/// The value of an integer.
+fn whole(number: Number) -> Option<i64> {
+    match number {
+        Number::Int(number) => Some(i64::from(number)),
+        Number::Long(number) => Some(number),
+        Number::Double(_) | Number::Decimal(_) => None,
+    }
+}
+
+/// A date in milliseconds and a number of them.
+fn later(date: i64, number: Number) -> Result<i64, EvalError> {
+    to_millis(number).and_then(|millis| date.checked_add(millis)).map_or_else(overflow, Ok)
+}
+
+fn overflow<T>() -> Result<T, EvalError> {
+    failure(15, "date overflow")
 }
 
 fn subtract(arguments: &Arguments<'_>) -> Outcome {
@@ -101,16 +149,9 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
             found(left.timestamp_millis().wrapping_sub(right.timestamp_millis()))
         }
         (Some(Bson::DateTime(date)), Some(_)) if right_number.is_some() => {
-            let Some(amount) = right_number.and_then(to_long) else {
-                return failure(31109, "can't coerce out of range value to long");
-            };
-            let Some(amount) = amount.checked_neg() else {
-                return failure(159, "cannot negate the minimum duration");
-            };
-            match date.timestamp_millis().checked_add(amount) {
-                Some(millis) => found(DateTime::from_millis(millis)),
-                None => failure(159, "date overflow in $subtract"),
-            }
+            let amount = right_number.and_then(to_millis);
+            let millis = amount.and_then(|amount| date.timestamp_millis().checked_sub(amount));
+            millis.map_or_else(overflow, |millis| found(DateTime::from_millis(millis)))
         }
         _ => {
             if let (Some(left), Some(right)) = (left_number, right_number) {
@@ -122,11 +163,11 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// A whole number of milliseconds: doubles are cut, decimals rounded.
-fn to_long(number: Number) -> Option<i64> {
+/// A whole number of milliseconds: half of one is rounded away from zero in doubles, to the even neighbour in decimals.
+fn to_millis(number: Number) -> Option<i64> {
     match number {
-        Number::Double(value) => super::value::exact_i64(value.trunc()),
-        Number::Decimal(value) => Some(value.quantized(0, Rounding::HalfEven).to_i64_truncated().unwrap_or(i64::MIN)),
+        Number::Double(value) => exact_i64(value.round()),
+        Number::Decimal(value) => value.quantized(0, Rounding::HalfEven).to_i64_truncated(),
         whole => whole.to_exact_i64(),
     }
 }
@@ -200,12 +241,7 @@ impl Product {
         }
         self.double *= factor.to_double();
         self.is_int &= matches!(factor, Number::Int(_));
-        let factor = match factor {
-            Number::Int(number) => Some(i64::from(number)),
-            Number::Long(number) => Some(number),
-            _ => None,
-        };
-        self.whole = self.whole.zip(factor).and_then(|(product, factor)| product.checked_mul(factor));
+        self.whole = self.whole.zip(whole(factor)).and_then(|(product, factor)| product.checked_mul(factor));
     }
 
     fn value(&self) -> Bson {

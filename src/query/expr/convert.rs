@@ -6,7 +6,7 @@ use bson::{Bson, DateTime};
 use super::call::{Arguments, Folding, Names, Operator, Shape};
 use super::date;
 use super::decimal::{Decimal, TextError};
-use super::value::{Number, Outcome, exact_i64, failure, found, general, is_nullish, is_true, null, shown, type_name};
+use super::value::{Number, Outcome, exact_i64, failure, found, is_nullish, is_true, null, shortest, shown, type_name};
 use crate::query::error::EvalError;
 
 /// MongoDB's number for a failed conversion: the only failure that `onError` replaces.
@@ -260,7 +260,7 @@ fn to_text(value: &Bson) -> Result<Bson, EvalError> {
         Bson::Boolean(truth) => truth.to_string(),
         Bson::Int32(number) => number.to_string(),
         Bson::Int64(number) => number.to_string(),
-        Bson::Double(number) => general(*number),
+        Bson::Double(number) => shortest(*number),
         Bson::Decimal128(number) => number.to_string(),
         Bson::ObjectId(id) => id.to_hex(),
         Bson::DateTime(date) => date::iso_text(date.timestamp_millis())?,

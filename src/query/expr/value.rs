@@ -218,7 +218,18 @@ pub(super) fn text(value: Option<&Bson>) -> Option<&str> {
     }
 }
 
-/// A double with six significant digits, as C's `%g` writes it: MongoDB's text for doubles.
+/// A double in the fewest digits that lead back to it: the text that `$toString` makes since MongoDB 6.0.12.
+pub(super) fn shortest(number: f64) -> String {
+    if !number.is_finite() {
+        return general(number);
+    }
+    let scientific = format!("{number:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) { number.to_string() } else { with_exponent(mantissa, exponent) }
+}
+
+/// A double with six significant digits, as C's `%g` writes it: in messages, and where texts are made without `$toString`.
 pub(super) fn general(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -233,8 +244,12 @@ pub(super) fn general(number: f64) -> String {
         let places = usize::try_from(5 - exponent).unwrap_or(0);
         return without_trailing_zeros(&format!("{number:.places$}")).to_owned();
     }
+    with_exponent(without_trailing_zeros(mantissa), exponent)
+}
+
+fn with_exponent(mantissa: &str, exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", without_trailing_zeros(mantissa), exponent.abs())
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
 fn without_trailing_zeros(digits: &str) -> &str {

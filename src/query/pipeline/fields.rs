@@ -40,7 +40,7 @@ impl PipelineParser {
             _ => return self.fail(31002, "$unset takes a path or a list of paths"),
         };
         if paths.iter().any(|path| path.contains('\0')) {
-            return self.fail(40352, "a path must not contain a zero byte");
+            return self.fail(9_527_900, "a path must not contain a zero byte");
         }
         Ok(Stage::Project(Box::new(Projection::leaving_out(&mut self.filter, &paths)?)))
     }

@@ -59,11 +59,7 @@ impl PipelineParser {
         };
         let pipeline = match options.get("pipeline") {
             None => self.inner(&[], Some(&from))?,
-            Some(Bson::Array(stages)) => {
-                // The server passes over them here, and nowhere else.
-                let stages: Vec<Bson> = stages.iter().filter(|stage| **stage != Bson::Null).cloned().collect();
-                self.within("pipeline", |parser| parser.inner(&stages, Some(&from)))?
-            }
+            Some(Bson::Array(stages)) => self.within("pipeline", |parser| parser.inner(stages, Some(&from)))?,
             Some(_) => return self.fail(code::TYPE_MISMATCH, "pipeline is an array of stages"),
         };
         Ok(Union { from, pipeline })

@@ -1,7 +1,7 @@
 //! `$top`, `$topN`, `$bottom`, `$bottomN`: the first or the last values in an order.
 
 use bson::raw::RawDocument;
-use bson::{Bson, doc};
+use bson::{Bson, Document};
 
 use super::grouping::encoded;
 use super::held::Held;
@@ -11,8 +11,7 @@ use crate::query::error::Location;
 use crate::query::expr::Expression;
 use crate::query::sort::{SortKey, SortValue};
 
-/// The order of a `$top`. As in MongoDB its keys are expressions, whose values are then ordered as elements of an array: an
-/// array among them counts as a whole, save an empty one.
+/// The order of a `$top`. As in MongoDB its keys are expressions, whose values are then ordered as members of a document.
 #[derive(Debug, Clone)]
 pub(super) struct RankOrder {
     keys: Vec<Expression>,
@@ -25,7 +24,7 @@ impl RankOrder {
         for (index, key) in order.keys().iter().enumerate() {
             let SortKey::Path { path, descending } = key else { continue };
             keys.push(Expression::parse(&Bson::String(format!("${}", path.as_str())), at)?);
-            sort = sort.then(&format!("keys.{index}"), *descending);
+            sort = sort.then(&index.to_string(), *descending);
         }
         Ok(Self { keys, sort })
     }
@@ -33,12 +32,12 @@ impl RankOrder {
     /// What a document is ordered by.
     pub(super) fn key_of(&self, document: &RawDocument, budget: &Budget) -> Result<SortValue, EvalError> {
         let mark = budget.mark();
-        let mut values = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
-            values.push(key.evaluate_within(document, budget)?.unwrap_or(Bson::Null));
+        let mut values = Document::new();
+        for (index, key) in self.keys.iter().enumerate() {
+            values.insert(index.to_string(), key.evaluate_within(document, budget)?.unwrap_or(Bson::Null));
         }
         budget.drop_since(mark);
-        self.sort.key_of(&encoded(&doc! { "keys": values })?)
+        self.sort.key_of(&encoded(&values)?)
     }
 }
 

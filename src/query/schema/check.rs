@@ -119,7 +119,7 @@ impl KeywordRule {
             Self::PropertyCount(limits) => Ok(limits.contain(document.elements().count())),
             Self::Required(names) => Ok(names.iter().all(|name| has(name))),
             Self::Properties(properties) => {
-                Ok(all(document.elements(), |element| properties.accept(element, document))?
+                Ok(all(document.elements(), |element| properties.accept(element))?
                     && properties.accept_paths(document)?)
             }
             Self::Dependency(name, schema) => {
@@ -136,13 +136,12 @@ impl KeywordRule {
 
 impl Properties {
     /// Looks at one member of the document.
-    fn accept(&self, member: Element<'_>, document: Value<'_>) -> Result<bool, EvalError> {
+    fn accept(&self, member: Element<'_>) -> Result<bool, EvalError> {
         let mut is_named = false;
         for (name, schema) in self.named.iter().filter(|(name, _)| name.as_bytes() == member.name) {
             is_named = true;
-            // To MongoDB the empty name leads to the document itself; one with dots is a path, see below.
-            let value = if name.is_empty() { document } else { member.value };
-            if !name.contains('.') && !schema.accepts(value)? {
+            // To MongoDB a name with dots is a path, see below.
+            if !name.contains('.') && !schema.accepts(member.value)? {
                 return Ok(false);
             }
         }

@@ -89,7 +89,7 @@ impl Schema {
         match whole.rules.as_slice() {
             [KeywordRule::AnyOf(schemas)] => schemas.iter().flat_map(Self::alternatives).collect(),
             [KeywordRule::Properties(properties)] if properties.is_by_name() => match properties.named.as_slice() {
-                [(name, schema)] if !name.is_empty() => match schema.without_shell().turn() {
+                [(name, schema)] => match schema.without_shell().turn() {
                     MemberTurn::Late(kinds) => {
                         let last = |schema| Self::of(KeywordRule::Last(Box::new(schema)));
                         let of_kinds =

@@ -333,14 +333,6 @@ impl<'a> SchemaReader<'a> {
         Ok(KeywordRule::ItemsByPlace(by_place, rest))
     }
 
-    /// A schema for a property without a name, which is the document.
-    fn whole(&mut self, document: &Document) -> Read<Schema> {
-        let inside = std::mem::take(&mut self.inside);
-        let schema = self.schema(document)?;
-        self.inside = inside;
-        Ok(schema)
-    }
-
     /// A schema for what is inside of a value.
     fn inner(&mut self, document: &Document) -> Read<Schema> {
         self.inside += 1;
@@ -452,7 +444,6 @@ impl<'a> SchemaReader<'a> {
     fn member(&mut self, keyword: &str, name: &str, schema: &Bson) -> Read<Schema> {
         self.within(keyword, |reader| {
             reader.within(name, |reader| match schema {
-                Bson::Document(schema) if keyword == "properties" && name.is_empty() => reader.whole(schema),
                 Bson::Document(schema) => reader.inner(schema),
                 _ => reader.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object"),
             })

@@ -1,4 +1,4 @@
-//! What schemas accept and refuse, as a MongoDB 6.0.5 was seen to answer.
+//! What schemas accept and refuse, as a MongoDB 6.0.27 was seen to answer.
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, bson, doc};

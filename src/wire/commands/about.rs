@@ -6,12 +6,10 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::options::{Options, whole};
 use super::{Reading, done};
+use crate::query::FOLLOWS;
 use crate::service::tools::COLLECTIONS;
 use crate::wire::error::{WireError, code};
 use crate::wire::server::MOST_CONNECTIONS;
-
-/// The version of MongoDB whose answers this server gives.
-pub(super) const VERSION: &str = "6.0.5";
 
 /// What this program calls itself.
 const PROCESS: &str = env!("CARGO_PKG_NAME");
@@ -21,12 +19,13 @@ pub(super) fn ping(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     done(Document::new())
 }
 
-/// Queries mean here what they mean in MongoDB 6.0.5, so tools get this version. The true name stands beside it.
+/// Queries mean here what they mean in that version of MongoDB, so tools get it. The true name stands beside it.
 pub(super) fn build_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     reading.options.only(&[])?;
+    let numbers: Vec<i32> = FOLLOWS.split('.').chain(["0"]).filter_map(|number| number.parse().ok()).collect();
     done(doc! {
-        "version": VERSION,
-        "versionArray": [6, 0, 5, 0],
+        "version": FOLLOWS,
+        "versionArray": numbers,
         "gitVersion": "",
         "modules": [PROCESS],
         PROCESS: { "version": env!("CARGO_PKG_VERSION") },
@@ -174,7 +173,7 @@ pub(super) fn server_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
         }
     }
     let mut answer = doc! {
-        "version": VERSION,
+        "version": FOLLOWS,
         "process": PROCESS,
         "pid": i64::from(std::process::id()),
         "uptime": uptime.as_secs_f64(),

@@ -64,7 +64,7 @@ pub(super) async fn explain(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
 
 /// What stands at the end of every plan.
 pub(super) fn server() -> Document {
-    doc! { "serverInfo": { "host": "", "port": 0, "version": super::about::VERSION, "gitVersion": "" } }
+    doc! { "serverInfo": { "host": "", "port": 0, "version": crate::query::FOLLOWS, "gitVersion": "" } }
 }
 
 pub(super) async fn explained(

@@ -91,6 +91,7 @@ on_each_store! {
         let answer = send(app.anonymous(Method::GET, "/")).await;
         assert_eq!(answer.json()["name"], "inventory-service");
         assert_eq!(answer.json()["store"]["reachable"], true);
+        assert_eq!(answer.json()["query_language"], "MongoDB 6.0.27");
         let ready = send(app.anonymous(Method::GET, &format!("{}/health/ready", app.origin))).await;
         assert_eq!(ready.status, 200, "{}", ready.text);
     }

@@ -103,7 +103,7 @@ impl Known {
 /// What reads dates in texts.
 const READS_DATES: [&str; 3] = ["$dateFromString", "$toDate", "$convert"];
 
-/// What MongoDB 6.0.5 says of a negated comparison of `_id` with a symbol.
+/// What MongoDB 6.0.27 says of a negated comparison of `_id` with a symbol.
 const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
 /// What its second engine says of some groups by a decimal: "duplicate field".
 const DUPLICATE_FIELD: i32 = 4_822_806;

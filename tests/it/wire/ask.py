@@ -8,11 +8,13 @@ import sys
 
 import bson
 import pymongo
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
 RAW = CodecOptions(document_class=RawBSONDocument)
+# Dates beyond those of Python are numbers.
+SHOWN = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 
 
 def collection(uri: str, database: str):
@@ -45,7 +47,7 @@ def answer(documents, question: dict):
 
 def shown(found):
     """Two NaN are one: their signs depend on the processor."""
-    return found if isinstance(found, int) else [repr(bson.decode(raw)) for raw in found]
+    return found if isinstance(found, int) else [repr(bson.decode(raw, SHOWN)) for raw in found]
 
 
 listener = collection(sys.argv[1], "inventory")

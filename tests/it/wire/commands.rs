@@ -32,7 +32,8 @@ async fn a_tool_that_starts_gets_all_its_answers() {
         assert_eq!(answer.get_f64("ok").ok(), Some(1.0), "{command}: {answer}");
     }
     let info = admin.run_command(doc! { "buildInfo": 1 }).await.expect("an answer");
-    assert_eq!(info.get_str("version").ok(), Some("6.0.5"));
+    assert_eq!(info.get_str("version").ok(), Some("6.0.27"));
+    assert_eq!(info.get_array("versionArray").ok(), Some(&vec![6.into(), 0.into(), 27.into(), 0.into()]));
     assert!(info.contains_key("inventory-service"));
 }
 

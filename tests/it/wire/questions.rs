@@ -1,5 +1,5 @@
 //! The questions of `tests/filters`, `tests/projections` and `tests/sorts`, asked of the listener: the answers that
-//! MongoDB 6.0.5 gave.
+//! MongoDB 6.0.27 gave.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use inventory_service::query::Filter;

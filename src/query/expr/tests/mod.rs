@@ -1,4 +1,4 @@
-//! What expressions mean, as a MongoDB 6.0.5 was seen to answer.
+//! What expressions mean, as a MongoDB 6.0.27 was seen to answer.
 
 mod arrays;
 mod bounds;

@@ -15,17 +15,21 @@ fn integers_that_overflow_become_wider() {
 }
 
 #[test]
-fn sums_of_doubles_lose_little() {
-    assert_eq!(value(bson!({ "$add": [0.1, 0.2, 0.3] })), bson!(0.6));
+fn an_addition_rounds_each_step_and_a_sum_loses_little() {
+    assert_eq!(value(bson!({ "$add": [0.1, 0.2, 0.3] })), bson!(0.600_000_000_000_000_1));
+    assert_eq!(value(bson!({ "$sum": [0.1, 0.2, 0.3] })), bson!(0.6));
     let document = doc! { "a": 0.2, "b": -7, "c": 5 };
-    let sum = bson!({ "$add": ["$a", "$b", "$c"] });
-    assert_eq!(on(&document, sum), Ok(Some(Bson::Double(-1.799_999_999_999_999_8))));
+    for name in ["$add", "$sum"] {
+        let sum = bson!({ name: ["$a", "$b", "$c"] });
+        assert_eq!(on(&document, sum), Ok(Some(Bson::Double(-1.799_999_999_999_999_8))), "{name}");
+    }
 }
 
 #[test]
 fn a_double_among_decimals_counts_with_15_digits_but_in_sums_with_all() {
+    assert_eq!(value(bson!({ "$sum": [0.1, decimal("0.2")] })), decimal("0.3000000000000000055511151231257827"));
     assert_eq!(value(bson!({ "$multiply": [0.1, decimal("3")] })), decimal("0.300000000000000"));
-    assert_eq!(value(bson!({ "$add": [0.1, decimal("0.2")] })), decimal("0.3000000000000000055511151231257827"));
+    assert_eq!(value(bson!({ "$add": [0.1, decimal("0.2")] })), decimal("0.300000000000000"));
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn the_divisor_decides_how_a_remainder_is_taken() {
 #[test]
 fn null_wins_over_a_wrong_type_that_comes_later() {
     assert_eq!(value(bson!({ "$add": [null, "x"] })), Bson::Null);
-    assert_eq!(code(bson!({ "$add": ["x", null] })), 16554);
+    assert_eq!(code(bson!({ "$add": ["x", null] })), 14);
     assert_eq!(value(bson!({ "$subtract": ["x", null] })), Bson::Null);
 }
 
@@ -74,6 +78,7 @@ fn logarithms_are_defined_above_zero() {
     assert_eq!(code(bson!({ "$log10": -1 })), 28761);
     assert_eq!(code(bson!({ "$log": [8, 1] })), 28759);
     assert_eq!(value(bson!({ "$log": [decimal("8"), 2] })), decimal("3"));
+    assert_eq!(value(bson!({ "$log": [decimal("7"), 3] })), decimal("1.771243749161422260067928307082457"));
     assert_eq!(value(bson!({ "$log10": decimal("0.001") })), decimal("-3"));
     assert_eq!(value(bson!({ "$ln": decimal("10") })), decimal("2.30258509299405"));
 }
@@ -105,7 +110,7 @@ fn whole_powers_and_degrees_of_decimals_have_34_digits() {
 #[test]
 fn dates_are_moved_by_whole_milliseconds() {
     let document = doc! { "d": bson::DateTime::from_millis(1000) };
-    assert_eq!(on(&document, bson!({ "$add": ["$d", 1.5] })), Ok(Some(date(1001))));
+    assert_eq!(on(&document, bson!({ "$add": ["$d", 1.5] })), Ok(Some(date(1002))));
     assert_eq!(on(&document, bson!({ "$add": ["$d", decimal("1.5")] })), Ok(Some(date(1002))));
     assert_eq!(on(&document, bson!({ "$subtract": ["$d", "$d"] })), Ok(Some(Bson::Int64(0))));
     assert_eq!(on(&document, bson!({ "$add": ["$d", "$d"] })), Err(16612));

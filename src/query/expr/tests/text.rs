@@ -97,11 +97,33 @@ fn conversions_to_double_and_decimal_refuse_what_is_out_of_range() {
 }
 
 #[test]
-fn doubles_are_written_with_six_digits() {
-    for (number, text) in
-        [(1.0, "1"), (1e20, "1e+20"), (1_234_567.125, "1.23457e+06"), (1e-5, "1e-05"), (0.1, "0.1"), (-0.0, "-0")]
-    {
+fn the_text_of_a_double_leads_back_to_it_in_the_fewest_digits() {
+    for (number, text) in [
+        (1.0, "1"),
+        (-0.0, "-0"),
+        (0.1, "0.1"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (1_234_567.5, "1234567.5"),
+        (0.0001, "0.0001"),
+        (1e-5, "1e-05"),
+        (5e-324, "5e-324"),
+        (9_999_999_999_999_998.0, "9999999999999998"),
+        (1e16, "1e+16"),
+        (-1.234_567_890_123_456_8e17, "-1.2345678901234568e+17"),
+        (1e300, "1e+300"),
+        (f64::NEG_INFINITY, "-Infinity"),
+        (f64::NAN, "NaN"),
+    ] {
         assert_eq!(value(bson!({ "$toString": number })), bson!(text));
+        assert_eq!(value(bson!({ "$convert": { "input": number, "to": "string" } })), bson!(text));
+    }
+}
+
+#[test]
+fn where_no_text_was_asked_for_doubles_have_six_digits() {
+    for (number, text) in [(1_234_567.5, "1.23457e+06"), (1e15, "1e+15"), (0.1 + 0.2, "0.3")] {
+        assert_eq!(value(bson!({ "$toLower": number })), bson!(text));
+        assert_eq!(value(bson!({ "$substrCP": [number, 0, 100] })), bson!(text));
     }
 }
 
