@@ -139,7 +139,7 @@ const MOST_COPIES: f64 = 256.0;
 /// How much work the expressions of one filter, of one projection or of one stage may be for a MongoDB server to run: it cannot be
 /// told to stop on one document. See [`Made::work`].
 pub(crate) const MOST_WORK: f64 = 1_000.0;
-/// How much deeper than its document a value may nest: a server of version 6.0.5 ends when it sorts one of more than 200 levels.
+/// How much deeper than its document a value may nest: MongoDB 6.0.5 could crash on values that nest deeper than it stores.
 const MOST_DEEPER: usize = 16;
 
 /// What an expression makes of a document.

@@ -69,7 +69,7 @@ impl PipelineParser {
         }
         let holds_path = |index: &Vec<String>| index.len() < unwind.path.len() && unwind.path.starts_with(index);
         if unwind.index.as_ref().is_some_and(holds_path) {
-            // MongoDB 6.0.5 ends itself on such a stage.
+            // MongoDB 6.0.5 could crash in such a stage; 6.0.27 does not.
             let message = "would replace what holds the array; name another member";
             return self.within("includeArrayIndex", |parser| Err(parser.filter.at.refused(message)));
         }

@@ -222,14 +222,14 @@ impl Bench {
         }
     }
 
-    /// What is refused before it reaches a store: the server has to refuse it as well, unless it would end on it or be exhausted.
+    /// What is refused before it reaches a store: the server has to refuse it as well, unless older ones could crash, or the bound is the service's own.
     async fn refused(&self, question: &Question, error: &QueryError) -> Answers {
         let ours = Err(Refusal {
             code: Some(error.code),
             on_purpose: error.kind != QueryErrorKind::Malformed,
             words: error.to_string(),
         });
-        let ends = ["ends a MongoDB server", "needs too much memory", "nested deeper than"]
+        let ends = ["crash on it", "needs too much memory", "nested deeper than"]
             .iter()
             .any(|words| error.message.contains(words));
         let mongo = if ends { ours.clone() } else { self.ask_server(question, Asked::AsItIs).await };

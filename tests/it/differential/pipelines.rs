@@ -161,7 +161,7 @@ impl Generator<'_> {
             1 => bson!({ "path": path, "preserveNullAndEmptyArrays": true }),
             2 => {
                 let index = self.path();
-                // Refused here: the server ends itself.
+                // Refused here: older servers could crash.
                 let holds_path = path[1..].strip_prefix(&index).is_some_and(|rest| rest.starts_with('.'));
                 bson!({ "path": path, "includeArrayIndex": if holds_path { "i".to_owned() } else { index } })
             }

@@ -1,8 +1,8 @@
 //! Asks the cases of the data files in `tests/questions` of both stores.
 //!
 //! A file is a `reason` and `cases`: `documents`, a `filter`, maybe a `projection`, a `sort`, `skip`, `limit` and
-//! `indexes`, and the `results`, maybe the `total`, or the number of the `error`. MongoDB 6.0.5 gave the outcomes. With
-//! `ends_the_server` only the adapter asks the server, which rewrites the question; asked as it stands it would end.
+//! `indexes`, and the `results`, maybe the `total`, or the number of the `error`. MongoDB 6.0.27 gave the outcomes,
+//! but those with `bounded_here`: bounds of the service, which a server lacks.
 
 use bson::Document;
 

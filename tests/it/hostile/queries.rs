@@ -58,10 +58,11 @@ on_each_store! {
         assert_well(app, objects).await;
     }
 
-    async fn no_filter_ends_the_server_of_the_database(app) {
+    async fn no_filter_crashes_the_server_of_the_database(app) {
         let id = some_objects(app).await;
-        let into = json!({"": {"$elemMatch": {"s": 1}}});
-        let both = json!({"public_id": id, "": {"$elemMatch": {"s": 1}}});
+        // Of the kind that is refused, but harmless to every server: it asks for no member.
+        let into = json!({"": {"$elemMatch": {"$alwaysTrue": 1}}});
+        let both = json!({"public_id": id, "": {"$elemMatch": {"$alwaysTrue": 1}}});
         for filter in [both.clone(), json!([{"$match": {"public_id": id}}, {"$match": into.clone()}])] {
             app.get_with("/objects/", &[("filter", filter.to_string().as_str())]).await.error(400, "query_224");
         }
@@ -72,18 +73,18 @@ on_each_store! {
         assert_eq!(app.get("/objects/?limit=1").await.status, 200);
     }
 
-    async fn no_expression_ends_or_exhausts_the_server_of_the_database(app) {
+    async fn no_expression_takes_more_than_it_may(app) {
         some_objects(app).await;
         let range = |end: Value| json!({"$range": [0, end]});
         let steps = |end: i64, initial: Value, body: Value| json!({"$reduce": {"input": range(json!(end)), "initialValue": initial, "in": body}});
         // What depends on a document is not computed ahead.
         let one = json!({"$size": "$fields"});
-        let many = json!({"$multiply": [100_000, one]});
+        let many = json!({"$multiply": [1_000, one]});
         for (expression, codes) in [
-            (steps(200_000, json!({}), json!({"a": "$$value"})), ["query_15", "query_146"]),
-            (steps(200_000, json!({"n": one}), json!({"a": "$$value"})), ["query_15", "query_146"]),
-            (steps(40, json!([one]), json!({"$concatArrays": ["$$value", "$$value"]})), ["query_146", "query_146"]),
-            (steps(40, json!({"$toString": one}), json!({"$concat": ["$$value", "$$value"]})), ["query_16493", "query_146"]),
+            (steps(220, json!({}), json!({"a": "$$value"})), ["query_15", "query_146"]),
+            (steps(220, json!({"n": one}), json!({"a": "$$value"})), ["query_15", "query_146"]),
+            (steps(22, json!([one]), json!({"$concatArrays": ["$$value", "$$value"]})), ["query_146", "query_146"]),
+            (steps(25, json!({"$toString": one}), json!({"$concat": ["$$value", "$$value"]})), ["query_16493", "query_146"]),
             (json!({"$map": {"input": range(many.clone()), "in": range(many)}}), ["query_146", "query_146"]),
         ] {
             let condition = json!({"$expr": {"$eq": [{"$type": expression}, "zz"]}});
@@ -117,7 +118,6 @@ on_each_store! {
         let around = (0..17).fold(json!("$a"), |inner, _| json!([inner]));
         let mut stages = vec![json!({"$project": {"_id": 0, "a": "$fields"}})];
         stages.extend(vec![json!({"$set": {"a": around}}); 12]);
-        stages.push(json!({"$sort": {"a": 1}}));
         app.post("/objects/aggregate", &json!({"pipeline": stages})).await.error(400, "query_15");
         assert_eq!(app.get("/objects/?limit=1").await.status, 200);
     }

@@ -9,6 +9,7 @@ mod races;
 mod reads;
 mod rights;
 mod units;
+mod unsent;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -64,7 +64,7 @@ fn what_visits_each_stored_value_about_once_is_bounded() {
 
 #[test]
 fn what_goes_over_something_for_each_of_many_is_not_bounded() {
-    let long = bson!({ "$range": [0, 40_000] });
+    let long = bson!({ "$range": [0, 1_001] });
     assert_all(
         &[
             map(long.clone(), bson!({ "$indexOfCP": ["$text", "ab"] })),
@@ -79,7 +79,7 @@ fn what_goes_over_something_for_each_of_many_is_not_bounded() {
             map("$a", bson!(["$$this", "$$ROOT"])),
             map("$a", bson!({ "$let": { "vars": { "x": "$b" }, "in": { "$size": { "$objectToArray": "$$x" } } } })),
             map("$a", bson!({ "$map": { "input": "$$this.b", "as": "x", "in": map("$$this.c", 1) } })),
-            map("$a", bson!({ "$regexMatch": { "input": "$$this", "regex": "(a+)+$" } })),
+            map("$a", bson!({ "$regexMatch": { "input": "$$this", "regex": "^a" } })),
             bson!({ "$size": long }),
             bson!({ "$range": [0, "$n"] }),
             bson!({ "$indexOfCP": ["$text", "$sought"] }),
@@ -208,7 +208,7 @@ fn copies_that_stages_make_of_copies_are_bounded_while_they_are_few() {
     ];
     for stage in doubling {
         assert!(is_bounded(vec![stage.clone(); 4]), "{stage}");
-        assert!(!is_bounded(vec![stage.clone(); 30]), "{stage}");
+        assert!(!is_bounded(vec![stage.clone(); 12]), "{stage}");
     }
     let deeper = bson!({ "$replaceWith": { "a": { "a": { "a": "$$ROOT" } } } });
     assert!(is_bounded(vec![deeper.clone(); 4]) && !is_bounded(vec![deeper; 6]));

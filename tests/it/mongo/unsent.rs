@@ -1,0 +1,52 @@
+//! What no server is asked. The server itself tells what it was asked: it keeps a list of its commands.
+//!
+//! All questions here are harmless to every server.
+
+use bson::{Document, doc};
+use futures::TryStreamExt;
+use serde_json::{Value, json};
+
+use super::database;
+use crate::support::app::TestApp;
+use crate::support::mongod::{Deployment, shared};
+
+/// In each question, and in nothing that the service asks of its own.
+const MARK: &str = "unsent";
+
+/// Iterations that take more than the service lets a question take, and what older servers could crash on.
+fn refused() -> [(&'static str, Value); 5] {
+    let steps = |count: i32, initial: Value, body: Value| json!({"$reduce": {"input": {"$range": [0, count]}, "initialValue": initial, "in": body}});
+    let deep = steps(220, json!({"n": "$fields"}), json!({MARK: "$$value"}));
+    let wide = steps(22, json!([MARK, "$fields"]), json!({"$concatArrays": ["$$value", "$$value"]}));
+    let holder =
+        json!([{"$set": {MARK: {"b": 1}}}, {"$unwind": {"path": format!("${MARK}.b"), "includeArrayIndex": MARK}}]);
+    [
+        ("query", json!({"filter": {"$expr": {"$eq": [{"$type": deep.clone()}, "zz"]}}})),
+        ("query", json!({"filter": {"$expr": {"$isArray": [wide]}}})),
+        ("aggregate", json!({"pipeline": [{"$set": {"a": deep}}]})),
+        ("query", json!({"filter": {"": {"$elemMatch": {"$jsonSchema": {"title": MARK}}}}})),
+        ("aggregate", json!({"pipeline": holder})),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_takes_too_much_or_could_crash_a_server_is_not_sent() {
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
+    let uri = server.fresh_uri();
+    let app = TestApp::on(&uri, &[]).await;
+    let of_type = app.create_type("thing", &[("text", "text")]).await;
+    app.create_object(of_type, &json!({"text": "a"})).await;
+    let database = database(server, &uri).await;
+    database.run_command(doc! { "profile": 2 }).await.expect("the server keeps a list");
+    for (path, question) in refused() {
+        let answer = app.post(&format!("/objects/{path}"), &question).await;
+        assert_eq!(answer.status, 400, "{question}: {}", answer.text);
+    }
+    app.post("/objects/query", &json!({"filter": {"text": format!("{MARK} no more")}})).await;
+    database.run_command(doc! { "profile": 0 }).await.expect("the server stops it");
+    let list = database.collection::<Document>("system.profile").find(doc! {}).await.expect("the list");
+    let commands: Vec<Document> = list.try_collect().await.expect("the list");
+    let marked: Vec<&Document> = commands.iter().filter(|command| command.to_string().contains(MARK)).collect();
+    assert!(!marked.is_empty(), "the server lists nothing that it was asked");
+    assert!(marked.iter().all(|command| command.to_string().contains("no more")), "{marked:#?}");
+}
