@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::middleware::{Condition, from_fn};
+use actix_web::web::Bytes;
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -266,9 +267,8 @@ impl Application {
             written: Arc::new(WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024))),
             panics: Arc::new(Panics::default()),
             routes: routes::infos,
-            description: Arc::new(Description::new(Box::new(move || {
-                openapi::text(issuer.as_deref().map(|issuer| issuer.rules().issuer.as_str()))
-            }))),
+            description: described(issuer.clone(), openapi::text),
+            older_description: described(issuer, openapi::text_for_3_1),
         });
         let routes = if is_compatible(&settings) { compat::routes } else { routes::all };
         Ok(Self {
@@ -481,6 +481,11 @@ impl Drop for Deliverer {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
     }
+}
+
+/// A description that is made when it is first asked for.
+fn described(issuer: Option<Arc<Issuer>>, text: fn(Option<&str>) -> Bytes) -> Arc<Description> {
+    Arc::new(Description::new(Box::new(move || text(issuer.as_deref().map(|issuer| issuer.rules().issuer.as_str())))))
 }
 
 /// Whether clients of DATAGERRY are answered in their way.

@@ -415,12 +415,22 @@ fn pattern_of(field: &Document) -> Option<&str> {
     field.get_str("regex").ok().filter(|pattern| !pattern.is_empty())
 }
 
-/// The condition on stored entries of values that the field would not take now, by its kind and its options; nothing where it
-/// takes all.
+/// The condition on stored entries of values that the field would not take now, by its kind, its options, its pattern, and
+/// whether it is required; nothing where it takes all.
 pub fn misfit(field: &Field) -> Option<Document> {
-    let condition = unfit(field)?;
-    let is_array = doc! {"value": {"$type": "array"}};
-    Some(doc! {"name": &field.name, "$or": [is_array, {"value": condition}]})
+    let mut odd: Vec<Document> = Vec::new();
+    if let Some(condition) = unfit(field) {
+        odd.extend([doc! {"value": {"$type": "array"}}, doc! {"value": condition}]);
+    }
+    if field.required {
+        odd.push(doc! {"value": {"$in": [null, ""]}});
+    }
+    let is_text = ValueKind::named(&field.kind) == ValueKind::Text;
+    if let Some(pattern) = field.regex.as_ref().filter(|pattern| is_text && compile_pattern(pattern).is_ok()) {
+        let whole = format!("{BEFORE}{pattern}{BEHIND}");
+        odd.push(doc! {"value": {"$type": "string", "$ne": "", "$not": {"$regex": whole}}});
+    }
+    (!odd.is_empty()).then(|| doc! {"name": &field.name, "$or": odd})
 }
 
 fn unfit(field: &Field) -> Option<Document> {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, Document, doc};
 
-use super::violation::MOST;
+use super::violation::{MOST, quoted};
 use super::{Violation, Violations};
 use crate::pointer;
 use crate::suggest;
@@ -339,6 +339,22 @@ pub fn without(others: Violations, read: Result<Document, Violations>) -> Result
     }
 }
 
+impl Schema {
+    /// What to write in place of a name alone.
+    fn named(&self, name: &str) -> String {
+        let required: Vec<&str> = self.members.iter().filter(|it| it.required).map(|it| it.name).collect();
+        if !required.contains(&"name") {
+            return String::new();
+        }
+        let member = |member: &&str| {
+            let value =
+                if ["name", "label"].contains(member) { format!("{:?}", quoted(name)) } else { "...".to_owned() };
+            format!("\"{member}\": {value}")
+        };
+        format!("; write {{{}}}", required.iter().map(member).collect::<Vec<_>>().join(", "))
+    }
+}
+
 impl Kind {
     fn find_unknown(
         &self,
@@ -395,6 +411,7 @@ impl Kind {
                 (Self::Integer, Bson::String(text)) if text.parse::<i64>().is_ok() => {
                     format!("; write {text} without quotes")
                 }
+                (Self::Map(schema), Bson::String(text)) => schema.named(text),
                 _ => String::new(),
             };
             violations.push(Violation::new(pointer.as_str(), format!("must be {}{meant}", self.expectation())));

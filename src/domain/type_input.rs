@@ -211,11 +211,15 @@ pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let before: HashSet<&str> =
         stored.map(|stored| unknown_kinds(stored).map(|(_, kind)| kind).collect()).unwrap_or_default();
     let kinds_of = unknown_kinds(body).filter(|(_, kind)| !before.contains(kind)).filter_map(|(index, kind)| {
-        let meant = suggest::misspelt(kind, &kinds())?;
-        let message = format!("{} is no known kind of field; did you mean {meant}?", quoted(kind));
+        let message = refused_kind(kind)?;
         Some(Violation::new(format!("/fields/{index}/type"), message))
     });
-    kinds_of.collect()
+    let were_unique: HashSet<&str> = stored.into_iter().flat_map(unique_fields).map(|(_, name)| name).collect();
+    let unique = unique_fields(body).filter(|(_, name)| !were_unique.contains(name)).map(|(index, _)| {
+        let message = "the service cannot keep values unique; leave it out, or send false";
+        Violation::new(format!("/fields/{index}/unique"), message)
+    });
+    kinds_of.chain(unique).collect()
 }
 
 /// The rules of new fields that have no effect as they are: a default that the field does not take, and a pattern that is none.
@@ -229,6 +233,35 @@ pub fn idle_fields(body: &Document, stored: Option<&Document>) -> Violations {
         .filter(|(_, field)| pattern_of(field).is_some_and(|pattern| !kept.contains(&pattern)))
         .filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/regex"), no_pattern(field)?)));
     patterns.chain(defaults).collect()
+}
+
+/// Why a kind is refused that the service does not know; nothing where it is taken, for any JSON.
+fn refused_kind(kind: &str) -> Option<String> {
+    let known = kinds();
+    if kind == ANY_JSON {
+        return None;
+    }
+    let kind_in_words = quoted(kind);
+    if let Some(meant) = suggest::misspelt(kind, &known) {
+        return Some(format!("{kind_in_words} is no known kind of field; did you mean {meant}?"));
+    }
+    let is_check = CHECKS.contains(&kind) || ELSEWHERE.iter().any(|(other, _)| *other == kind);
+    is_check.then(|| {
+        let meant = ELSEWHERE.iter().find(|(other, _)| *other == kind);
+        let meant = meant.map(|(_, ours)| format!("; did you mean {ours}")).unwrap_or_default();
+        format!(
+            "\"{kind_in_words}\" is no known kind of field, so no value would be checked{meant}; known are {}; a field with \
+             \"type\": \"{ANY_JSON}\" takes any JSON",
+            known.join(", ")
+        )
+    })
+}
+
+/// The fields of which the values are to be unique, with their names.
+fn unique_fields(object_type: &Document) -> impl Iterator<Item = (usize, &str)> {
+    let is_unique = |field: &Document| !matches!(field.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)));
+    let unique = fields_of(object_type).filter(move |(_, field)| is_unique(field));
+    unique.map(|(index, field)| (index, field.get_str("name").unwrap_or_default()))
 }
 
 /// The fields with defaults that the type `stored` does not have, or does not have as it is to be passed over.
@@ -263,6 +296,27 @@ pub fn groups(object_type: &Document) -> impl Iterator<Item = &str> {
     includes.into_iter().flat_map(Document::keys).map(String::as_str)
 }
 
+/// The kind of a field that takes any JSON.
+const ANY_JSON: &str = "json";
+
+/// Kinds that other systems check, and for which there is none here.
+const CHECKS: [&str; 14] = [
+    "ip",
+    "ipv4",
+    "ipv6",
+    "ipaddress",
+    "ip_address",
+    "network",
+    "subnet",
+    "cidr",
+    "mac",
+    "mac_address",
+    "currency",
+    "money",
+    "user",
+    "users",
+];
+
 /// What other systems call the kinds.
 const ELSEWHERE: [(&str, &str); 11] = [
     ("string", "text"),
@@ -291,7 +345,7 @@ pub fn warnings(stored: &Document) -> Vec<String> {
         let kind: String = kind.escape_default().take(LONGEST_QUOTED).collect();
         format!("fields/{index}/type: \"{kind}\" is no known kind of field; its values can be any JSON{meant}")
     };
-    let kinds = unknown_kinds(stored).take(MOST_WARNINGS).map(warning);
+    let kinds = unknown_kinds(stored).filter(|(_, kind)| *kind != ANY_JSON).take(MOST_WARNINGS).map(warning);
     let free = fields_of(stored).filter(|(_, field)| {
         field.get_str("type").is_ok_and(|kind| kind == REF) && field.get_array("ref_types").map_or(true, Vec::is_empty)
     });

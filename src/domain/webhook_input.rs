@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bson::{Bson, DateTime, Document, doc};
-use url::Url;
+use url::{Host, Url};
 use validator::{Validate, ValidationError};
 
 use super::rules::{broken, not_blank};
@@ -98,14 +98,33 @@ fn is_view(view: &str) -> Result<(), ValidationError> {
     if VIEWS.contains(&view) { Ok(()) } else { Err(wrong(format!("must be one of {}", VIEWS.join(", ")))) }
 }
 
+/// Whether a name can be that of a host: no part of it is empty or longer than DNS allows.
+fn can_be_host(host: &Host<&str>) -> bool {
+    let Host::Domain(name) = host else { return true };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && !label.contains('*');
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 fn is_address(sent: &str) -> Result<(), ValidationError> {
     if sent.len() > LONGEST_URL {
         return Err(wrong(format!("must have at most {LONGEST_URL} bytes")));
     }
     let url =
         Url::parse(sent).map_err(|_| wrong("is no URL; write for instance https://hooks.example.org/inventory"))?;
-    if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
-        return Err(wrong("must start with https://, or with http:// for a network of webhooks.allowed_networks"));
+    // A URL is read leniently: with three slashes or none, what follows them becomes the host.
+    let rest = sent.split_once("://").map(|(_, rest)| rest);
+    let is_whole = rest.is_some_and(|rest| !rest.starts_with(['/', '\\']));
+    if !["http", "https"].contains(&url.scheme()) || !is_whole {
+        return Err(wrong(
+            "must start with https:// and a host, or with http:// for a network of webhooks.allowed_networks",
+        ));
+    }
+    if !url.host().is_some_and(|host| can_be_host(&host)) {
+        return Err(wrong("must name a host that can exist, for instance hooks.example.org"));
+    }
+    if url.port() == Some(0) {
+        return Err(wrong("must name no port, or one from 1 to 65535"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong("must name no user and no password; receivers check the signature"));
@@ -261,6 +280,12 @@ mod tests {
             "https://h/ a",
             "\thttps://h/",
             "file:///etc/passwd",
+            "https:///x",
+            "https:////hooks.example.org/",
+            "https:hooks.example.org",
+            "https://h:0/",
+            "https://hooks..example.org/",
+            "https://*.example.org/",
         ] {
             assert_eq!(pointers(&doc! {"name": "a", "url": url}), ["/url"], "{url}");
         }

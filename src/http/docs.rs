@@ -9,7 +9,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
 use super::error::{ApiError, ERRORS_PAGE};
-use super::schema::operation;
+use super::params::Parameters;
+use super::schema::{DescriptionVersion, operation};
 use super::state::HttpState;
 use crate::service::ErrorCode;
 
@@ -21,11 +22,17 @@ static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
 });
 
 operation! {
-    /// The description of the interface, in OpenAPI 3.2.
-    openapi: responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>))
+    /// The description of the interface, in OpenAPI.
+    openapi: params(DescriptionVersion), responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>))
 }
-pub(super) async fn openapi(state: web::Data<HttpState>) -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(Bytes::clone(&state.description))
+pub(super) async fn openapi(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&["version"], state.params.unknown)?;
+    let description = match sent.one_of("version", &["3.1", "3.2"])? {
+        Some("3.1") => &state.older_description,
+        _ => &state.description,
+    };
+    Ok(HttpResponse::Ok().content_type("application/json").body(Bytes::clone(description)))
 }
 
 operation! {

@@ -337,6 +337,16 @@ impl From<StoreError> for ApiError {
                     "the store is not ready for this now; try again, and see the log of the service for the reason",
                 )
             }
+            error @ StoreError::UnitTooLarge => {
+                log::warn!(
+                    "{error}; a larger cache takes more (storage.wiredTiger.engineConfig.cacheSizeGB of mongod)"
+                );
+                unavailable(
+                    ErrorCode::StoreUnavailable,
+                    "these changes are too large for one transaction of the MongoDB server, and nothing was stored; change \
+                     fewer objects at once, or objects of fewer bytes",
+                )
+            }
             error @ StoreError::NoRoom { .. } => {
                 log::warn!("{error}");
                 unavailable(

@@ -98,5 +98,9 @@ pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, A
             return Err(ApiError::not_migrated("a newer version of this service migrated it: start that one"));
         }
     }
-    Ok(envelope::json(StatusCode::OK, json!({"status": "ready"}).to_string().into_bytes(), |_| {}))
+    let mut health = json!({"status": "ready"});
+    if services.store.is_full() {
+        health["read_only"] = "there is no room left on the disk of the store".into();
+    }
+    Ok(envelope::json(StatusCode::OK, health.to_string().into_bytes(), |_| {}))
 }

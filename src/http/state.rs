@@ -58,6 +58,8 @@ pub struct HttpState {
     pub routes: fn() -> &'static [RouteInfo],
     /// The API description, made when it is first asked for.
     pub description: Arc<Description>,
+    /// The same in OpenAPI 3.1.
+    pub older_description: Arc<Description>,
 }
 
 impl HttpState {

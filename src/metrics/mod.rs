@@ -50,6 +50,7 @@ struct Embedded {
     unused_age: Gauge,
     queue_length: IntGauge,
     damaged: IntGauge,
+    full: IntGauge,
     commits: IntCounter,
     group_units: Histogram,
 }
@@ -69,6 +70,8 @@ pub struct EmbeddedFigures {
     pub queue_length: u64,
     /// Whether a damaged page was met.
     pub is_damaged: bool,
+    /// Whether the last write that adds something found no room.
+    pub is_full: bool,
 }
 
 impl Default for Metrics {
@@ -210,6 +213,7 @@ impl Metrics {
                 (&own.unused_bytes, figures.unused_bytes),
                 (&own.queue_length, figures.queue_length),
                 (&own.damaged, u64::from(figures.is_damaged)),
+                (&own.full, u64::from(figures.is_full)),
             ] {
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
             }
@@ -241,6 +245,10 @@ impl Embedded {
             queue_length: gauge(
                 "inventory_embedded_queue_length",
                 "Units that wait for the writer of the embedded store.",
+            ),
+            full: gauge(
+                "inventory_embedded_full",
+                "1 while the disk of the embedded store has no room for what is written.",
             ),
             damaged: gauge(
                 "inventory_embedded_damaged",
@@ -308,6 +316,7 @@ mod tests {
             unused_age: Duration::from_millis(1500),
             queue_length: 1,
             is_damaged: true,
+            is_full: true,
         };
         let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, 2, Some(figures));
         for line in [
@@ -324,6 +333,7 @@ mod tests {
             "inventory_embedded_unused_bytes 1024",
             "inventory_embedded_unused_age_seconds 1.5",
             "inventory_embedded_damaged 1",
+            "inventory_embedded_full 1",
             "inventory_http_requests_under_way 1",
             "inventory_panics_total 2",
             r#"inventory_sign_ins_total{outcome="refused"} 1"#,

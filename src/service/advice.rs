@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
-use self::values::{is_like_pattern, of_member, one_of, other_kind};
+use self::values::{is_like_pattern, odd_operand, of_member, one_of, other_kind};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::kinds::{Objects, Resource};
@@ -47,6 +47,8 @@ const MEANT: [(&str, &str); 8] = [
     ("or", "$or"),
     ("nor", "$nor"),
 ];
+/// The member with the time of the last change.
+const EDITED: &str = "last_edit_time";
 /// The operators that compare with a value.
 const COMPARISONS: [&str; 8] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"];
 
@@ -124,7 +126,7 @@ async fn of_objects(
         let told = values.iter().find_map(|value| other_kind(place, value, holds, is_empty));
         told.or_else(|| values.iter().filter(|_| is_empty).find_map(|value| seen.no_option(place, value)))
     });
-    let mut advice: Vec<String> = of_values.collect();
+    let mut advice: Vec<String> = of_values.chain(said.operands.iter().cloned()).chain(said.changed_since()).collect();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
     advice.extend(unknown.map(|name| seen.unknown_field(name)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
@@ -138,11 +140,11 @@ async fn of_objects(
         } else if first == STORED {
             advice.extend(rest.and_then(|rest| seen.entries(rest)));
         } else if !object_input::members().contains(&first)
-            && lookup.is_absent(first, |question| types.scope(caller, question)).await?
+            && let Some(absence) = lookup.absence(first, |question| types.scope(caller, question)).await?
         {
             let instead = rendered::instead_of(path, said.value_of(path));
             let instead = instead.unwrap_or_else(|| seen.instead_of(first));
-            advice.push(format!("no object has {}; {instead}", quoted(first)));
+            advice.push(format!("{}; {instead}", absence.said("object", first)));
         }
     }
     for path in &said.shown {
@@ -162,18 +164,22 @@ pub async fn of_list<R: Resource>(
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
     let said = Said::of(query, false);
+    let since = said.changed_since().filter(|_| R::MEMBERS.contains(&EDITED));
     let of_values = said.values.iter().filter_map(|(place, values)| {
         let told = |value| other_kind(place, value, of_member(place), is_empty);
         values.iter().find_map(told).or_else(|| values.iter().find_map(|value| one_of(place, value, R::VALUES)))
     });
-    let mut advice: Vec<String> = of_values.collect();
+    let mut advice: Vec<String> = of_values.chain(said.operands.iter().cloned()).chain(since).collect();
     let mut lookup = Lookup::new(services, R::COLLECTION);
     for path in said.all_paths() {
         let first = path.split('.').next().unwrap_or(path);
         if advice.len() >= MOST_SAID {
             break;
         }
-        if !R::MEMBERS.contains(&first) && first != "_id" && lookup.is_absent(first, |question| question).await? {
+        if !R::MEMBERS.contains(&first)
+            && first != "_id"
+            && let Some(absence) = lookup.absence(first, |question| question).await?
+        {
             let near = meant(first).filter(|meant| meant.starts_with('$') || R::MEMBERS.contains(meant));
             let instead = match near.or_else(|| suggest::nearest(first, R::MEMBERS)) {
                 Some(near) => format!("did you mean {near}?"),
@@ -182,7 +188,7 @@ pub async fn of_list<R: Resource>(
                     format!("known are {}", known.join(", "))
                 }
             };
-            advice.push(format!("no {} has {}; {instead}", R::NAME, quoted(first)));
+            advice.push(format!("{}; {instead}", absence.said(R::NAME, first)));
         }
     }
     advice.truncate(MOST_SAID);
@@ -202,17 +208,39 @@ impl<'a> Lookup<'a> {
         Self { services, collection, looked_up: BTreeSet::new(), begun: Instant::now() }
     }
 
-    /// Whether no document has this member. `scope` leaves those that the caller may see. Each name is looked up once.
-    async fn is_absent(&mut self, name: &str, scope: impl Fn(Filter) -> Filter) -> Result<bool, ServiceError> {
+    /// What is known of a member that the service gives no document; nothing if some document has it all the same. `scope`
+    /// leaves those that the caller may see. Each name is looked up once.
+    async fn absence(&mut self, name: &str, scope: impl Fn(Filter) -> Filter) -> Result<Option<Absence>, ServiceError> {
         let left = LOOKING.min(self.services.max_time).saturating_sub(self.begun.elapsed());
         let is_over = self.looked_up.len() >= MOST || left < Duration::from_millis(1);
         if is_over || !self.looked_up.insert(name.to_owned()) {
-            return Ok(false);
+            return Ok(None);
         }
         let question = scope(Filter::parse(&doc! { name: { "$exists": true } }, &Limits::NONE)?);
         // A question that is answered must not fail for its advice.
         let found = self.services.store.find(self.collection, &FindQuery::new(question, left).limited(1)).await;
-        Ok(found.is_ok_and(|found| found.is_empty()))
+        Ok(match found {
+            Ok(found) => found.is_empty().then_some(Absence::Of),
+            Err(_) => Some(Absence::FromModel),
+        })
+    }
+}
+
+/// Why a member counts as absent.
+#[derive(Debug, Clone, Copy)]
+enum Absence {
+    /// No document has it.
+    Of,
+    /// The service gives it to none, and there was no time to look at all of them.
+    FromModel,
+}
+
+impl Absence {
+    fn said(self, resource: &str, name: &str) -> String {
+        match self {
+            Self::Of => format!("no {resource} has {}", quoted(name)),
+            Self::FromModel => format!("{} is no member of {resource}s", quoted(name)),
+        }
     }
 }
 
@@ -264,6 +292,10 @@ struct Said {
     values: Vec<(Place, Vec<Bson>)>,
     /// The members that stages made.
     made: BTreeSet<String>,
+    /// What is said of operands.
+    operands: Vec<String>,
+    /// The moment behind which the last change is asked for.
+    edited_after: Option<DateTime>,
 }
 
 impl Said {
@@ -298,6 +330,16 @@ impl Said {
         self.values.iter().find(|(place, _)| is_it(place)).and_then(|(_, values)| values.first())
     }
 
+    /// About a question for what was changed: the time of the last change is null for what is new.
+    fn changed_since(&self) -> Option<String> {
+        let since = self.edited_after.filter(|_| !self.paths.contains("creation_time"))?;
+        let since = since.try_to_rfc3339_string().ok()?;
+        Some(format!(
+            "{EDITED} is null until the first change, and what was deleted is not listed; GET /rest/changes/?since={since} \
+             has all changes since then"
+        ))
+    }
+
     fn all_paths(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().chain(&self.further).map(String::as_str)
     }
@@ -314,6 +356,12 @@ impl Said {
                 ("fields.name", Bson::String(name)) => drop(self.entries.insert(name.clone())),
                 (path, value) => {
                     self.paths.insert(path.to_owned());
+                    if path == EDITED
+                        && let Some(operators) = value.as_document()
+                    {
+                        let bound = operators.get_datetime("$gt").or_else(|_| operators.get_datetime("$gte"));
+                        self.edited_after = bound.ok().copied().or(self.edited_after);
+                    }
                     self.value(|| Place::Member(path.to_owned()), value);
                 }
             }
@@ -341,6 +389,14 @@ impl Said {
         }
     }
 
+    /// Operands that are taken, and mean something else than they look like.
+    fn operands(&mut self, operators: &Document) {
+        self.operands.extend(operators.iter().filter_map(|(name, operand)| odd_operand(name, operand)));
+        for inner in ["$not", "$elemMatch"].iter().filter_map(|name| operators.get_document(name).ok()) {
+            self.operands(inner);
+        }
+    }
+
     fn value(&mut self, place: impl FnOnce() -> Place, value: &Bson) {
         let mut compared = Vec::new();
         match value {
@@ -350,6 +406,7 @@ impl Said {
             Bson::Document(operators) => {
                 let operands = operators.iter().filter(|(name, _)| COMPARISONS.contains(&name.as_str()));
                 operands.for_each(|(_, operand)| texts_and_numbers(operand, &mut compared));
+                self.operands(operators);
             }
             // It is equal to the whole array, or to an element that is such an array.
             Bson::Array(_) => compared.push(Bson::Array(Vec::new())),

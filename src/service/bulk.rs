@@ -35,6 +35,19 @@ use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 /// How many objects one unit stores when each item is on its own.
 const GROUP: usize = 1000;
 
+/// And of how many bytes at most: a MongoDB server refuses a transaction that takes too much of its cache.
+const GROUP_BYTES: usize = 4 * 1024 * 1024;
+
+/// How many documents of these sizes go into one unit; at least one.
+pub(super) fn of_one_unit(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut bytes = 0;
+    let fits = |size: &usize| {
+        bytes += size;
+        bytes <= GROUP_BYTES
+    };
+    sizes.take(GROUP).take_while(fits).count().max(1)
+}
+
 /// After this many items other tasks of this thread get a turn.
 const TURN: usize = 200;
 
@@ -139,7 +152,7 @@ pub async fn create_each(
     }
     let mut begun = !earlier.ids.is_empty();
     while !drafts.is_empty() {
-        let rest = drafts.split_off(drafts.len().min(GROUP));
+        let rest = drafts.split_off(of_one_unit(drafts.iter().map(|(_, draft)| draft.document.as_bytes().len())));
         let (mut positions, mut group): (Vec<usize>, Vec<CheckedObject>) = drafts.into_iter().unzip();
         drafts = rest;
         let failure = loop {

@@ -16,11 +16,14 @@ use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_input;
-use crate::query::{Filter, Limits};
+use crate::query::{Filter, Limits, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, Unit};
 
 /// The right that changing objects needs.
 const EDIT: &str = "base.framework.object.edit";
+
+/// A refusal names at most this many referring objects.
+const MOST_NAMED: u64 = 5;
 
 /// What a delete does to objects that refer to the deleted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,9 +120,27 @@ async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Res
     let seen = types.visible_to(caller).map_or_else(|| filter.clone(), |visible| filter.clone().and(visible));
     let message = match services.store.count(Objects::COLLECTION, &seen, services.max_time).await? {
         0 => "objects that you may not see refer to this".to_owned(),
-        count => format!("objects refer to this ({count}); on_references=clear sets their references to null"),
+        count => {
+            let named = names(services, seen).await?;
+            format!("objects refer to this ({count}: {named}); on_references=clear sets their references to null")
+        }
     };
     Ok(ServiceError::refused(ErrorCode::ObjectReferenced, message))
+}
+
+/// The ids of the first objects that a filter finds.
+async fn names(services: &Services, filter: Filter) -> Result<String, ServiceError> {
+    let mut query =
+        FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(MOST_NAMED + 1);
+    query.projection = Some(Projection::parse(&doc! {"public_id": 1}, &Filter::all())?);
+    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    let mut ids: Vec<String> =
+        found.iter().filter_map(|object| integer(object, "public_id")).map(|id| id.to_string()).collect();
+    if ids.len() as u64 > MOST_NAMED {
+        ids.pop();
+        ids.push("...".to_owned());
+    }
+    Ok(ids.join(", "))
 }
 
 /// Removes the ids from the reference fields of the objects that the filter finds. The unit fails if somebody adds a

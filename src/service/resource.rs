@@ -336,16 +336,31 @@ pub async fn remove<R: Resource>(
     decide: impl AsyncFn(&RawDocument) -> Result<Unit, ServiceError>,
 ) -> Result<(RawDocumentBuf, Vec<u64>), ServiceError> {
     for _ in 0..ATTEMPTS {
-        let before = get::<R>(services, id).await?;
-        if_match.check(&R::view(&before))?;
-        let unit = decide(&before).await?.and(Change::Delete { collection: R::COLLECTION, before: before.clone() });
-        match services.store.commit(unit).await {
-            Ok(touched) => return Ok((before, touched)),
-            Err(StoreError::Stale) => {}
-            Err(error) => return Err(refused::<R>(error)),
+        if let Some(removed) = remove_once::<R>(services, id, if_match, &decide).await? {
+            return Ok(removed);
         }
     }
     Err(ServiceError::Contended(format!("{} {id}", R::NAME)))
+}
+
+/// As [`remove`], with a single attempt; nothing if a concurrent change defeated it.
+///
+/// # Errors
+/// As [`remove`].
+pub(super) async fn remove_once<R: Resource>(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    decide: impl AsyncFn(&RawDocument) -> Result<Unit, ServiceError>,
+) -> Result<Option<(RawDocumentBuf, Vec<u64>)>, ServiceError> {
+    let before = get::<R>(services, id).await?;
+    if_match.check(&R::view(&before))?;
+    let unit = decide(&before).await?.and(Change::Delete { collection: R::COLLECTION, before: before.clone() });
+    match services.store.commit(unit).await {
+        Ok(touched) => Ok(Some((before, touched))),
+        Err(StoreError::Stale) => Ok(None),
+        Err(error) => Err(refused::<R>(error)),
+    }
 }
 
 /// Refuses a body whose `public_id` differs from that of the path.

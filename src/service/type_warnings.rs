@@ -58,7 +58,9 @@ async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType)
     let lost = before.fields.iter().filter(|field| now.field(&field.name).is_none());
     let lost = lost.map(|field| (field.name.as_str(), doc! {"name": &field.name}, true));
     let odd = now.fields.iter().filter_map(|field| {
-        before.field(&field.name).filter(|was| is_narrower(was, field))?;
+        // Objects may have values of an earlier field of the name.
+        let is_new = before.field(&field.name).is_none();
+        (is_new || before.field(&field.name).is_some_and(|was| is_narrower(was, field))).then_some(())?;
         Some((field.name.as_str(), misfit(field)?, false))
     });
     let (mut fields, mut values, mut is_cut) = (Vec::new(), Vec::new(), false);
@@ -95,7 +97,9 @@ async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType)
 
 /// Whether a field may take less than before. Values of passwords are nothing to tell of.
 fn is_narrower(was: &Field, now: &Field) -> bool {
-    was.kind != PASSWORD && (was.kind != now.kind || was.options != now.options)
+    let is_pattern_new = now.regex.is_some() && was.regex != now.regex;
+    let is_narrower = was.kind != now.kind || was.options != now.options || is_pattern_new;
+    was.kind != PASSWORD && (is_narrower || now.required && !was.required)
 }
 
 /// The first names, quoted; nothing where there are none.

@@ -26,10 +26,13 @@ use crate::store::{Change, Condition, FindQuery, StoreError, Unit, as_fits};
 /// The right to see objects.
 const VIEW_OBJECTS: &str = "base.framework.object.view";
 
-/// The unit that removes a type removes so many of its objects.
+/// The unit that removes a type removes at most this many of its objects, of at most this many bytes.
 const MOST_AT_ONCE: u64 = 1000;
 /// They have no more bytes than this, unless it is a single one.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+/// How often a cascade begins again while others change the type or its objects.
+const CASCADE_ATTEMPTS: usize = 8;
 
 /// What was removed together with a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -220,22 +223,37 @@ pub async fn delete_type(
         };
         Ok(unit.and(pull))
     };
-    let removed_before = if cascade { thinned_out(services, id, if_match).await? } else { 0 };
-    match resource::remove::<Types>(services, id, if_match, decide).await {
-        Ok((removed, touched)) => {
-            let (objects, categories) = match touched[..] {
-                [objects, categories, _] => (objects + removed_before, categories),
-                [categories, _] => (0, categories),
-                _ => (0, 0),
-            };
-            Ok((removed, TypeRemoval { objects: may_count.then_some(objects), categories }))
+    let mut removed_before = 0;
+    let attempts = if cascade { CASCADE_ATTEMPTS } else { resource::ATTEMPTS };
+    for attempt in 0..attempts {
+        if cascade {
+            // The fewer objects are left for the last unit, the shorter it takes, and the less others get in its way.
+            let most_left = if attempt == 0 { MOST_AT_ONCE } else { 0 };
+            removed_before += thinned_out(services, id, if_match, most_left).await?;
         }
-        Err(ServiceError::Store(StoreError::Condition { .. })) if cascade => Err(keeps_objects(id)),
-        Err(ServiceError::Store(StoreError::Condition { .. })) => {
-            Err(in_use(services, id, Some(&objects).filter(|_| may_count)).await?)
+        match resource::remove_once::<Types>(services, id, if_match, &decide).await {
+            Ok(Some((removed, touched))) => {
+                let (objects, categories) = match touched[..] {
+                    [objects, categories, _] => (objects + removed_before, categories),
+                    [categories, _] => (0, categories),
+                    _ => (0, 0),
+                };
+                return Ok((removed, TypeRemoval { objects: may_count.then_some(objects), categories }));
+            }
+            Ok(None) => {}
+            Err(ServiceError::Store(StoreError::Condition { .. })) if cascade => return Err(keeps_objects(id)),
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {
+                return Err(in_use(services, id, Some(&objects).filter(|_| may_count)).await?);
+            }
+            Err(error) => return Err(error),
         }
-        Err(error) => Err(error),
     }
+    if !cascade || !may_count {
+        return Err(ServiceError::Contended(format!("type {id}")));
+    }
+    let left = services.store.count(Objects::COLLECTION, &objects, services.max_time).await?;
+    let deleted = counted(removed_before, "object");
+    Err(ServiceError::Contended(format!("type {id}, of which {deleted} were deleted and {left} are left,")))
 }
 
 /// The refusal of a cascade.
@@ -244,18 +262,20 @@ fn keeps_objects(id: i64) -> ServiceError {
     ServiceError::refused(ErrorCode::TypeInactive, message)
 }
 
-/// Removes objects of a type in units of their own until few enough are left for the unit that removes the type. Each of
-/// them has an entry in the history, which holds the whole object, so one unit of all would not fit into memory.
+/// Removes objects of a type in units of their own until at most `most_left` are left for the unit that removes the type.
+/// Each of them has an entry in the history, which holds the whole object, so one unit of all would not fit into memory.
 ///
 /// Returns how many were removed.
-async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch) -> Result<u64, ServiceError> {
-    let mut removed = 0;
-    loop {
-        let objects = FindQuery::new(Filter::equals("type_id", id), services.max_time);
-        let objects = objects.limited(MOST_AT_ONCE + 1).within(MOST_BYTES);
-        let found = match services.store.find(Objects::COLLECTION, &objects).await {
-            Ok(found) if found.len() as u64 <= MOST_AT_ONCE => return Ok(removed),
-            Err(StoreError::TooLarge) => as_fits(&*services.store, Objects::COLLECTION, objects, MOST_BYTES).await?,
+async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch, most_left: u64) -> Result<u64, ServiceError> {
+    let objects = Filter::equals("type_id", id);
+    let at_first = services.store.count(Objects::COLLECTION, &objects, services.max_time).await?;
+    let (mut removed, mut refused) = (0, 0);
+    // Others may store new objects all the time.
+    while removed < at_first && refused < CASCADE_ATTEMPTS {
+        let query = FindQuery::new(objects.clone(), services.max_time).limited(MOST_AT_ONCE + 1);
+        let found = match services.store.find(Objects::COLLECTION, &query.clone().within(MOST_BYTES)).await {
+            Ok(found) if found.len() as u64 <= most_left => break,
+            Err(StoreError::TooLarge) => as_fits(&*services.store, Objects::COLLECTION, query, MOST_BYTES).await?,
             found => found?,
         };
         let object_type = resource::get::<Types>(services, id).await?;
@@ -269,10 +289,11 @@ async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch) -> Result
         match services.store.commit(unit).await {
             Ok(_) => removed += found.len() as u64,
             // Somebody changed or removed one of them.
-            Err(StoreError::Stale) => {}
+            Err(StoreError::Stale) => refused += 1,
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(removed)
 }
 
 /// A cascade deletes objects, so it needs the same permissions as deleting them one by one.

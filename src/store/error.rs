@@ -43,6 +43,9 @@ pub enum StoreError {
     /// The answer has more bytes than the query allows.
     #[error("the answer is too large for one piece")]
     TooLarge,
+    /// The unit is too large for one transaction of the server, by its bytes.
+    #[error("the changes are too large for one transaction of the server")]
+    UnitTooLarge,
     /// There is no memory or no turn for the query now.
     #[error("too much is under way")]
     Busy,

@@ -50,6 +50,7 @@ fn name_of(error: &StoreError) -> &'static str {
         StoreError::Timeout => "timeout",
         StoreError::Busy => "busy",
         StoreError::TooLarge => "too_large",
+        StoreError::UnitTooLarge => "unit_too_large",
         StoreError::Unsupported { .. } => "unsupported",
         StoreError::Unavailable { .. } => "unavailable",
         StoreError::NoRoom { .. } => "no_room",
@@ -115,6 +116,10 @@ impl Store for Measured {
 
     fn is_damaged(&self) -> bool {
         self.inner.is_damaged()
+    }
+
+    fn is_full(&self) -> bool {
+        self.inner.is_full()
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {

@@ -170,6 +170,11 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether the last write that adds something found no room on the disk.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Findings for an operator: missing indexes of these collections, clocks that disagree with `now`, free space on
     /// the disk. Changes nothing.
     ///

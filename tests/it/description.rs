@@ -213,6 +213,15 @@ async fn the_description_and_its_page_are_served_to_everybody_and_call_no_other_
     let app = TestApp::embedded().await;
     let get = async |path: &str| send(app.anonymous(Method::GET, &format!("{}{path}", app.origin))).await;
     assert_eq!(&get("/openapi.json").await.json(), document());
+    let older = get("/openapi.json?version=3.1").await.json();
+    assert_eq!(older["openapi"], "3.1.0");
+    assert!(
+        older["paths"]["/rest/objects/"].get("query").is_none()
+            && older["paths"]["/rest/objects/"].get("x-query").is_some()
+    );
+    assert_eq!(get("/openapi.json?version=3.2").await.json()["openapi"], "3.2.0");
+    get("/openapi.json?version=2.0").await.error(400, "parameter_invalid");
+    get("/openapi.json?for=3.1").await.error(400, "parameter_invalid");
     let page = get("/docs/").await;
     assert_eq!(page.status, 200, "{}", page.text);
     assert!(page.header("content-security-policy").starts_with("default-src 'none'"), "{page:?}");

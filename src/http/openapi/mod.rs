@@ -68,7 +68,10 @@ pub fn document() -> &'static Value {
 
 /// The same in OpenAPI 3.1, for generators that know no later version: the method QUERY stands under `x-query`.
 pub fn document_for_3_1() -> Value {
-    let mut document = DOCUMENT.clone();
+    older(DOCUMENT.clone())
+}
+
+fn older(mut document: Value) -> Value {
     document["openapi"] = "3.1.0".into();
     for item in document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut()) {
         if let Some(query) = item.as_object_mut().and_then(|item| item.remove("query")) {
@@ -82,4 +85,13 @@ pub fn document_for_3_1() -> Value {
 pub fn text(issuer: Option<&str>) -> Bytes {
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| DOCUMENT.to_string().into());
     issuer.map_or_else(|| TEXT.clone(), |issuer| finish::with_issuer(DOCUMENT.clone(), issuer).to_string().into())
+}
+
+/// As [`text`], in OpenAPI 3.1.
+pub fn text_for_3_1(issuer: Option<&str>) -> Bytes {
+    let document = match issuer {
+        Some(issuer) => finish::with_issuer(DOCUMENT.clone(), issuer),
+        None => DOCUMENT.clone(),
+    };
+    older(document).to_string().into()
 }

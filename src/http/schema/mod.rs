@@ -29,9 +29,9 @@ pub(super) use self::bodies::{
     TypeBody, TypePatch, UserBody, UserPatch, WebhookBody, WebhookPatch,
 };
 pub(super) use self::parameters::{
-    At, Atomic, Cascade, CategoryListing, Explain, ExportParameters, Following, Forget, GroupMembers,
-    IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters, Listing, Moments, ObjectListing, Paging, References,
-    Replay, RightListing, RouteInQuestion, Selected,
+    At, Atomic, Cascade, CategoryListing, DescriptionVersion, Explain, ExportParameters, Following, Forget,
+    GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters, Listing, Moments, ObjectListing, Paging,
+    References, Replay, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, CreatedObjects, Deleted, DeletedObjects,

@@ -92,7 +92,7 @@ pub struct Following {
     /// What events hold of the document: as stored, rendered, or nothing.
     #[param(required = false, schema_with = changes_view)]
     pub view: String,
-    /// The cursor to go on from: the id of an event, or `next` of a page. From now on without it.
+    /// The cursor to go on from: the id of an event, or `next` of a page; or a time of RFC 3339. From now on without it.
     #[param(required = false, min_length = 1, format = "cursor")]
     pub since: String,
     /// Most events of a page; not for streams.
@@ -104,9 +104,18 @@ pub struct Following {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Replay {
-    /// The cursor behind which it goes on: the id of an event, `next` of a page of changes, or a `sequence`.
+    /// The cursor behind which it goes on: the id of an event, `next` of a page of changes, a `sequence`, or a time of RFC 3339.
     #[param(min_length = 1, format = "cursor")]
     pub since: String,
+}
+
+/// The form of the description.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DescriptionVersion {
+    /// The version of OpenAPI. In 3.1 the method QUERY stands under `x-query`.
+    #[param(required = false, schema_with = openapi_version)]
+    pub version: String,
 }
 
 /// The two moments of a difference.
@@ -388,6 +397,11 @@ fn export_format() -> Schema {
 fn import_format() -> Schema {
     let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
     words(said, &["csv", "ndjson", "xlsx"]).into()
+}
+
+fn openapi_version() -> Schema {
+    let said = "The version of OpenAPI. In 3.1 the method QUERY stands under `x-query`.";
+    words(said, &["3.1", "3.2"]).default(Some("3.2".into())).into()
 }
 
 fn changes_view() -> Schema {

@@ -817,4 +817,7 @@ pub struct StoreInfo {
 pub struct Health {
     /// `live` or `ready`.
     pub status: String,
+    /// Why only reads are answered, while there is no room for writes.
+    #[schema(required = false, value_type = String)]
+    pub read_only: Option<String>,
 }

@@ -9,7 +9,8 @@ use super::decimal::{Decimal, Rounding};
 use super::evaluate::ExprNode;
 use super::parse::{ExprParser, call};
 use super::value::{
-    Number, Outcome, Value, exact_i64, failure, found, general, int_or_long, is_nullish, null, through_doubles, type_name,
+    Number, Outcome, Value, exact_i64, failure, found, general, int_or_long, is_nullish, null, through_doubles,
+    type_name,
 };
 use crate::query::error::{EvalError, QueryError};
 

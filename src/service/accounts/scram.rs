@@ -18,6 +18,7 @@ use crate::auth::throttle::Attempt;
 use crate::auth::{AuthError, Secret};
 use crate::domain::document::{raw, text};
 use crate::domain::user::login_of;
+use crate::domain::violation::clipped;
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
 use crate::service::credentials;
@@ -99,6 +100,13 @@ impl Accounts {
         {
             self.throttle.succeeded(attempt.user_name);
             return Ok(ToolSignIn { answer, token, caller });
+        }
+        if tokens.is_empty() {
+            // Deliberately the same for a name that nobody has.
+            let name = clipped(attempt.user_name.to_owned());
+            log::warn!(
+                "sign-in of a MongoDB tool as {name:?}: no token under this name was made with \"mongodb\": true"
+            );
         }
         self.throttle.failed(attempt, self.clock.steady());
         Err(AuthError::WrongCredentials.into())

@@ -78,7 +78,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
         }
         (Some(ValueKind::Text) | None, Bson::String(text)) if is_empty => {
             let (pattern, options) = pattern_of(text)?;
-            let options = if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") };
+            let options = with(options);
             let pattern = ascii_json(&pattern).filter(|text| text.len() <= LONGEST_QUOTED)?;
             Some(format!(
                 "{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}{options}}}"
@@ -89,6 +89,31 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
         )),
         _ => None,
     }
+}
+
+/// About an operand that is taken, and means something else than it looks like.
+pub(super) fn odd_operand(operator: &str, operand: &Bson) -> Option<String> {
+    match (operator, operand) {
+        ("$regex", Bson::String(text)) if text.starts_with('/') => {
+            let (pattern, options) = pattern_of(text)?;
+            let pattern = ascii_json(&pattern).filter(|text| text.len() <= LONGEST_QUOTED)?;
+            Some(format!(
+                "$regex: the slashes are part of the pattern; write {{\"$regex\": {pattern}{}}}",
+                with(options)
+            ))
+        }
+        // Any text is true.
+        ("$exists", Bson::String(text)) => {
+            let meant = !["false", "0", "no", ""].contains(&text.to_lowercase().as_str());
+            Some(format!("$exists: a text counts as true, whatever it says; write {meant}"))
+        }
+        _ => None,
+    }
+}
+
+/// The options of a pattern beside it.
+fn with(options: &str) -> String {
+    if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") }
 }
 
 /// About a text that is none of those which a member can have.

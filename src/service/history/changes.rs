@@ -10,6 +10,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use super::channels::kind_of;
 use super::entries::{concealed, visible};
 use super::feed::{Batch, Event, Kind, Position};
+use super::moments::position_at;
 use super::past::of_entries;
 use super::plain::PlainFields;
 use crate::admission::{self, Means};
@@ -281,16 +282,16 @@ fn judged(
     Ok(Some(Told { entry: event.entry.clone(), kind, document }))
 }
 
-/// Reads a position. What lies in the future is refused.
+/// Reads a position: a cursor, or a time of RFC 3339. What lies in the future is refused.
 ///
 /// # Errors
 /// What is no position of this store; [`ErrorCode::HistoryGone`] with the oldest one that can be gone on from.
 pub async fn position(services: &Services, name: &str, sent: &str) -> Result<Position, ServiceError> {
     let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
-    let digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
-    let position: Position = sent.parse().ok().filter(|_| digits).ok_or_else(|| {
-        refused(format!("{sent:?} is no cursor of changes; take the id of an event, or next of a page"))
-    })?;
+    if sent.is_empty() || !sent.bytes().all(|byte| byte.is_ascii_digit()) {
+        return position_at(services, name, sent).await;
+    }
+    let position: Position = sent.parse().map_err(|_| refused(format!("{sent} is no cursor of changes")))?;
     let oldest = services.feed.oldest().await?;
     if position < oldest {
         let message = format!("changes behind {position} are no longer kept; the oldest cursor is {oldest}");

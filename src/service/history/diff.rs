@@ -72,8 +72,12 @@ pub async fn diff_object(
     };
     let (types_then, types) = (types_of(&earlier).await?, types_of(later).await?);
     let labels = types.get(type_id).cloned();
-    let old_plain = plain_fields((&present, &types_then), before.as_deref());
-    let new_plain = plain_fields((&present, &types), after.as_deref());
+    // A value shows on both sides or on none: else one that did not change would seem to have changed.
+    let mut plain = plain_fields((&present, &types), after.as_deref().or(before.as_deref()));
+    if let Some(before) = before.as_deref() {
+        let then = plain_fields((&present, &types_then), Some(before));
+        plain.retain(|name| then.contains(name));
+    }
     let fields_of = |object: &Option<RawDocumentBuf>| {
         let object = object.as_deref().map(resource::decode).transpose()?;
         Ok::<_, ServiceError>(object.map(|object| read_fields(object.get("fields"))).unwrap_or_default())
@@ -82,9 +86,9 @@ pub async fn diff_object(
     let mut names: Vec<&str> = new.iter().map(|field| field.name.as_str()).collect();
     names
         .extend(old.iter().map(|field| field.name.as_str()).filter(|name| new.iter().all(|field| field.name != *name)));
-    let shown = |name: &str, value: Option<&Bson>, plain: &HashSet<&str>| {
-        let value = value.map(|value| if plain.contains(name) { value.clone() } else { HIDDEN.into() });
-        value.map(|value| raw(&doc! { "value": value }))
+    let shown = |name: &str, value: Bson| {
+        let is_shown = plain.contains(name) || value == Bson::Null;
+        raw(&doc! { "value": if is_shown { value } else { HIDDEN.into() } })
     };
     let mut fields = Vec::new();
     for name in names {
@@ -92,21 +96,20 @@ pub async fn diff_object(
             fields.iter().find(|field| field.name == name).map(|field| field.value.clone())
         };
         let (from, to) = (value(&old), value(&new));
-        if from == to {
+        // No entry and null are the same value.
+        if from.as_ref().unwrap_or(&Bson::Null) == to.as_ref().unwrap_or(&Bson::Null) {
             continue;
         }
         let label = labels.as_ref().and_then(|entry| entry.object_type.fields.iter().find(|field| field.name == name));
         fields.push(FieldChange {
             name: name.to_owned(),
             label: label.map_or_else(|| name.to_owned(), |field| field.label.clone()),
-            from: shown(name, from.as_ref(), &old_plain),
-            to: shown(name, to.as_ref(), &new_plain),
+            from: from.map(|value| shown(name, value)),
+            to: to.map(|value| shown(name, value)),
         });
     }
-    let conceal = |object: Option<RawDocumentBuf>, plain: &HashSet<&str>| {
-        object.map(|object| concealed(&object, plain)).transpose()
-    };
-    Ok(ObjectDiff { before: conceal(before, &old_plain)?, after: conceal(after, &new_plain)?, fields })
+    let conceal = |object: Option<RawDocumentBuf>| object.map(|object| concealed(&object, &plain)).transpose();
+    Ok(ObjectDiff { before: conceal(before)?, after: conceal(after)?, fields })
 }
 
 async fn types_of(services: &Services) -> Result<Arc<Types>, ServiceError> {

@@ -138,17 +138,20 @@ async fn shown(plain: &PlainFields, entries: &Documents, more: bool) -> Result<D
     Ok(all)
 }
 
-/// What clients see of an entry: no values of password fields, and no digests. These cover whole documents, so a guess of a
-/// hidden value could be compared with them.
+/// What clients see of an entry: no values of password fields, no id of the store, and no digests. These cover whole
+/// documents, so a guess of a hidden value could be compared with them.
 fn shown_entry(plain: &PlainFields, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
     let mut document = Document::try_from(entry).map_err(unreadable)?;
     for digest in ["state", "previous", "hash"] {
         document.remove(digest);
     }
-    if text(entry, "resource") == Some("objects")
-        && let Ok(changes) = document.get_document_mut("changes")
-    {
-        conceal(changes, &plain.at(entry));
+    if let Ok(changes) = document.get_document_mut("changes") {
+        if let Ok(deleted) = changes.get_document_mut("deleted") {
+            deleted.remove("_id");
+        }
+        if text(entry, "resource") == Some("objects") {
+            conceal(changes, &plain.at(entry));
+        }
     }
     Ok(raw(&document))
 }
@@ -185,7 +188,7 @@ fn conceal(changes: &mut Document, plain: &HashSet<&str>) {
             if place == "/fields" {
                 conceal_entries(value, plain);
             } else if is_secret && rest.next() != Some("name") {
-                *value = HIDDEN.into();
+                hide(value);
             }
         }
     }
@@ -211,6 +214,13 @@ fn conceal(changes: &mut Document, plain: &HashSet<&str>) {
     }
 }
 
+/// Hides a value. That there is none is no secret.
+fn hide(value: &mut Bson) {
+    if *value != Bson::Null {
+        *value = HIDDEN.into();
+    }
+}
+
 fn conceal_entries(entries: &mut Bson, plain: &HashSet<&str>) {
     let Bson::Array(entries) = entries else {
         *entries = HIDDEN.into();
@@ -219,8 +229,8 @@ fn conceal_entries(entries: &mut Bson, plain: &HashSet<&str>) {
     for entry in entries {
         match entry.as_document_mut() {
             Some(entry) => {
-                if !entry.get_str("name").is_ok_and(|name| plain.contains(name)) && entry.contains_key("value") {
-                    entry.insert("value", HIDDEN);
+                if !entry.get_str("name").is_ok_and(|name| plain.contains(name)) {
+                    entry.get_mut("value").into_iter().for_each(hide);
                 }
             }
             None => *entry = HIDDEN.into(),
@@ -235,11 +245,7 @@ fn conceal_entry(had: &mut Bson, rest: &str, plain: &HashSet<&str>) {
         return;
     }
     match had.as_document_mut() {
-        Some(members) if !rest.contains('/') => {
-            if members.contains_key("value") {
-                members.insert("value", HIDDEN);
-            }
-        }
-        _ => *had = HIDDEN.into(),
+        Some(members) if !rest.contains('/') => members.get_mut("value").into_iter().for_each(hide),
+        _ => hide(had),
     }
 }

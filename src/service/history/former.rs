@@ -105,10 +105,7 @@ impl FormerTypes {
     /// Whether the type that had this id at the moment was deleted since, whatever type has the id now.
     pub(super) fn has(&self, type_id: i64, moment: Moment) -> bool {
         let last = self.by_id.get(&type_id).and_then(|of_id| of_id.last());
-        last.is_some_and(|last| match moment {
-            Moment::Sequence(sequence) => sequence <= last.until.0,
-            Moment::Time(time) => time <= last.until.1,
-        })
+        last.is_some_and(|last| moment.is_before_entry(last.until))
     }
 
     /// The newest entry of the type, when this was read.

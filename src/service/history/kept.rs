@@ -5,6 +5,7 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
 
+use super::clocks::TOLERANCE;
 use super::resources::condition;
 use crate::domain::document::raw;
 use crate::query::{Filter, Sort};
@@ -81,9 +82,6 @@ pub(super) async fn last_before(
     }
 }
 
-/// How far the clocks of instances may differ.
-const TOLERANCE: Duration = Duration::from_mins(1);
-
 /// What is wrong with a clock that is behind the newest entry; nothing if it is not.
 ///
 /// # Errors
@@ -93,19 +91,24 @@ pub async fn behind_entries(
     now: DateTime,
     max_time: Duration,
 ) -> Result<Option<String>, StoreError> {
-    let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true)).limited(1);
-    let found = store.find(LOGS, &query).await?;
-    let Some(newest) = found.first().and_then(|entry| entry.get_datetime("time").ok()) else { return Ok(None) };
+    let Some(newest) = newest_time(store, max_time).await? else { return Ok(None) };
     let ahead = newest.saturating_duration_since(now);
     let text = |time: DateTime| time.try_to_rfc3339_string().unwrap_or_default();
     Ok((ahead > TOLERANCE).then(|| {
         format!(
-            "the newest entry of the history is of {}, and the clock says {}; set the clock. Until the clock has passed that \
-             entry, at= with a time of today leaves out the changes made under the other clock",
+            "the newest entry of the history is of {}, and the clock says {}; set the clock. Times of entries made under \
+             the other clock stay; at= counts them as made before the next entry",
             text(newest),
             text(now)
         )
     }))
+}
+
+/// The newest time of an entry.
+pub(super) async fn newest_time(store: &dyn Store, max_time: Duration) -> Result<Option<DateTime>, StoreError> {
+    let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true)).limited(1);
+    let found = store.find(LOGS, &query).await?;
+    Ok(found.first().and_then(|entry| entry.get_datetime("time").ok()))
 }
 
 /// The last sequence, of an entry that is stored or of one that is no longer kept; 0 where there never was an entry.

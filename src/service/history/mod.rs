@@ -11,6 +11,7 @@ pub mod as_of;
 pub mod author;
 pub mod changes;
 mod channels;
+mod clocks;
 pub mod diff;
 pub mod entries;
 pub mod events;

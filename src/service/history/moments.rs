@@ -7,9 +7,10 @@ use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::as_of::{AccessLists, Known};
+use super::clocks::{self, latest};
 use super::heads;
-use super::kept::last;
-use super::past::{Back, LOOKS, Moment, Past, PastState, Visitor};
+use super::kept::{last, last_before};
+use super::past::{At, Back, LOOKS, Moment, Past, PastState, Visitor};
 use super::resources::resource_of;
 use crate::history::entry::state_of;
 use crate::query::{Budget, Filter};
@@ -38,17 +39,42 @@ pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Momen
         }
         return if wanted < sequence { Err(gone(time)) } else { Ok(Moment::Sequence(wanted)) };
     }
+    let wanted = time_of(services, name, text, "the sequence of a log entry")?;
+    if wanted < time { Err(gone(time)) } else { at_time(services, wanted).await.map(Moment::Time) }
+}
+
+/// The cursor of changes behind this time: before all entries that may have come later.
+///
+/// # Errors
+/// As [`moment`].
+pub(super) async fn position_at(services: &Services, name: &str, text: &str) -> Result<i64, ServiceError> {
+    let wanted = time_of(services, name, text, "a cursor of changes: the id of an event, or next of a page")?;
+    let (since, oldest) = services.feed.kept().await?.unwrap_or((DateTime::MIN, 0));
+    if wanted < since {
+        return Err(gone(since));
+    }
+    let behind = DateTime::from_millis(wanted.timestamp_millis() + 1);
+    let last = last_before(&*services.store, behind, services.max_time).await?.unwrap_or_default();
+    Ok(last.max(oldest).max(at_time(services, wanted).await?.sequence))
+}
+
+/// A time of the past. `other` is what the text may also be.
+fn time_of(services: &Services, name: &str, text: &str, other: &str) -> Result<DateTime, ServiceError> {
+    let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
     // Without a zone it is UTC, as in log entries.
     let in_utc = || chrono::DateTime::parse_from_rfc3339(&format!("{text}Z"));
     let wanted = chrono::DateTime::parse_from_rfc3339(text).or_else(|_| in_utc()).map_err(|_| {
         let example = meant(text);
-        refused(format!("{text} is neither a time of RFC 3339, as {example}, nor the sequence of a log entry"))
+        refused(format!("{text} is neither a time of RFC 3339, as {example}, nor {other}"))
     })?;
     let wanted = DateTime::from_chrono(wanted);
-    if wanted > services.now() {
-        return Err(refused(format!("{text} is in the future")));
-    }
-    if wanted < time { Err(gone(time)) } else { Ok(Moment::Time(wanted)) }
+    if wanted > services.now() { Err(refused(format!("{text} is in the future"))) } else { Ok(wanted) }
+}
+
+async fn at_time(services: &Services, time: DateTime) -> Result<At, ServiceError> {
+    let latest = latest(services.now());
+    let sequence = clocks::made_before(&*services.store, time, services.max_time).await?;
+    Ok(At { time, sequence, latest })
 }
 
 /// The time that may be meant: a day begins in UTC, and a + that was sent as it is has become a space.

@@ -47,7 +47,17 @@ pub enum Moment {
     /// The entry with this sequence.
     Sequence(i64),
     /// This time.
-    Time(DateTime),
+    Time(At),
+}
+
+/// A time, and which entries came before it although their clock was ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct At {
+    pub(super) time: DateTime,
+    /// The entries up to this sequence came before it, whatever their times.
+    pub(super) sequence: i64,
+    /// No clock is past this time yet. Entries of a later time came before the moment.
+    pub(super) latest: DateTime,
 }
 
 impl Moment {
@@ -55,8 +65,16 @@ impl Moment {
     pub(super) fn is_before(self, other: Self) -> bool {
         match (self, other) {
             (Self::Sequence(one), Self::Sequence(other)) => one <= other,
-            (Self::Time(one), Self::Time(other)) => one <= other,
+            (Self::Time(one), Self::Time(other)) => one.time <= other.time,
             _ => false,
+        }
+    }
+
+    /// Whether the moment is before an entry with this sequence and time, or at it.
+    pub(super) fn is_before_entry(self, (sequence, time): (i64, DateTime)) -> bool {
+        match self {
+            Self::Sequence(own) => own <= sequence,
+            Self::Time(at) => at.time <= time && at.sequence < sequence,
         }
     }
 
@@ -64,7 +82,10 @@ impl Moment {
     pub(super) fn later(self) -> Filter {
         let document = match self {
             Self::Sequence(sequence) => doc! { "sequence": { "$gt": sequence } },
-            Self::Time(time) => doc! { "time": { "$gt": time } },
+            Self::Time(At { time, sequence: 0, latest }) => doc! { "time": { "$gt": time, "$lte": latest } },
+            Self::Time(At { time, sequence, latest }) => {
+                doc! { "time": { "$gt": time, "$lte": latest }, "sequence": { "$gt": sequence } }
+            }
         };
         condition(&document)
     }

@@ -10,9 +10,10 @@ use bson::{Bson, DateTime, Document};
 use tokio::sync::watch;
 
 use super::author;
+use super::clocks::Newest;
 use super::feed::Feed;
 use super::heads::{self, Key};
-use super::kept::last;
+use super::kept::{last, newest_time};
 use super::past::TOO_MUCH;
 use super::rehearsal::rehearsed;
 use super::resources::resource_of;
@@ -63,6 +64,7 @@ pub struct Recorder {
     /// The last sequence of the store when this process last looked: entries of another store may have come without its
     /// counter.
     floor: Mutex<Option<i64>>,
+    newest: Newest,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
 }
@@ -74,6 +76,17 @@ enum Kept {
     Documents,
     /// Resource and id alone: on a full disk, a deletion that keeps the document makes no room.
     Names,
+}
+
+/// The entries of a unit.
+#[derive(Default)]
+struct Entries {
+    /// Their insertions.
+    changes: Vec<Change>,
+    /// The newest of their times.
+    newest: Option<DateTime>,
+    /// What the clock said, if it was set back since the newest entry; the changes note that.
+    set_back: Option<DateTime>,
 }
 
 /// A change of one document with a history.
@@ -88,8 +101,8 @@ impl Recorder {
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
         let recorded = Arc::new(watch::Sender::new(0));
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&recorded), max_time);
-        let (floor, crowded) = (Mutex::default(), Mutex::default());
-        (Arc::new(Self { inner, clock, max_time, recorded, floor, crowded }), feed)
+        let (floor, newest, crowded) = (Mutex::default(), Newest::default(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, recorded, floor, newest, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -99,7 +112,8 @@ impl Recorder {
         let mut kept = begun;
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
-            recorded.changes.extend(self.entries(&unit, &author, kept).await?);
+            let Entries { changes, newest, set_back } = self.entries(&unit, &author, kept).await?;
+            recorded.changes.extend(changes);
             match self.inner.commit(recorded).await {
                 Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_few(&unit) => {
                     kept = Kept::Names;
@@ -113,6 +127,8 @@ impl Recorder {
                 outcome => {
                     let counts = outcome?;
                     self.recorded.send_modify(|count| *count += 1);
+                    set_back.into_iter().for_each(|now| self.newest.set_back(now));
+                    newest.into_iter().for_each(|time| self.newest.note(time));
                     if kept != begun {
                         self.note_crowded();
                     }
@@ -142,6 +158,11 @@ impl Recorder {
         if let Some(floor) = known {
             return Ok(floor);
         }
+        // The entries of other instances have the time of other clocks, and whose is right is not known.
+        if !self.inner.is_remote() {
+            let newest = Ticket::default().scope(newest_time(&*self.inner, self.max_time)).await?;
+            newest.into_iter().for_each(|time| self.newest.note(time));
+        }
         // Everybody waits for it, so it is not the work of the caller.
         let floor = Ticket::default().scope(last(&*self.inner, self.max_time)).await?;
         *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = Some(floor);
@@ -149,7 +170,7 @@ impl Recorder {
     }
 
     /// The entries of the unit's changes; nothing if nothing changes.
-    async fn entries(&self, unit: &Unit, author: &Author, kept: Kept) -> Result<Option<Change>, StoreError> {
+    async fn entries(&self, unit: &Unit, author: &Author, kept: Kept) -> Result<Entries, StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
         let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
         let heads = heads::of(&*self.inner, &keys, self.max_time).await?;
@@ -168,11 +189,15 @@ impl Recorder {
             states.insert(change.key, after.state);
         }
         if drafts.is_empty() {
-            return Ok(None);
+            return Ok(Entries::default());
         }
         let now = DateTime::from_chrono(self.clock.now());
+        let floor = self.floor().await?;
+        let note = self.newest.note_of(now, floor);
+        let set_back = note.is_some().then_some(now);
         let mut places: HashMap<Key, Place> = heads.into_iter().map(|(key, head)| (key, head.into())).collect();
         let mut entries: Vec<PendingEntry> = Vec::with_capacity(drafts.len());
+        let mut newest = None;
         for (draft, stamp) in drafts {
             let key = (draft.resource, draft.public_id);
             let age = |stamp: &DateTime| now.timestamp_millis() - stamp.timestamp_millis();
@@ -180,11 +205,13 @@ impl Recorder {
             let entry = draft.pending(places.get(&key), time);
             places.insert(key, entry.place(entries.len()));
             entries.push(entry);
+            newest = newest.max(Some(time));
         }
         let count = u32::try_from(entries.len()).map_err(|_| StoreError::backend("too many changes in one unit"))?;
         let bytes = entries.iter().map(PendingEntry::bytes).sum();
         let documents = Arc::new(move |first| with_sequences(&entries, first));
-        Ok(Some(Change::Append(Numbered { collection: LOGS, floor: self.floor().await?, count, bytes, documents })))
+        let entries = Change::Append(Numbered { collection: LOGS, floor, count, bytes, documents });
+        Ok(Entries { changes: note.into_iter().chain([entries]).collect(), newest, set_back })
     }
 
     /// The unit with a change for each document. Documents that come to match meanwhile make it [`StoreError::Stale`].
@@ -399,6 +426,10 @@ impl Store for Recorder {
 
     fn is_damaged(&self) -> bool {
         self.inner.is_damaged()
+    }
+
+    fn is_full(&self) -> bool {
+        self.inner.is_full()
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {

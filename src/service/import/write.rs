@@ -7,6 +7,7 @@ use bson::{DateTime, doc};
 use super::plan::{ImportPlan, PlannedStep, What, document_of};
 use super::report::{Action, ImportReport, ReportError, ReportLine, add_in_order};
 use crate::domain::object_fields::Reference;
+use crate::service::bulk::of_one_unit;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::objects::{exists, takes_objects};
@@ -54,6 +55,16 @@ struct Prepared {
     references: Vec<Reference>,
 }
 
+impl Prepared {
+    fn bytes(&self) -> usize {
+        match &self.change {
+            Change::Insert { document, .. } => document.as_bytes().len(),
+            Change::Replace { before, after, .. } => before.as_bytes().len().max(after.as_bytes().len()),
+            _ => 0,
+        }
+    }
+}
+
 /// Commits the plan, new objects first, each group as a whole.
 ///
 /// With `finish` the last group notes the completion. `looked_at` is the number of [`SCOPE`] at the look-up of keys.
@@ -81,7 +92,9 @@ pub(super) async fn write(
             Some(true) if prepared.len() > largest => prepared.iter().take_while(|it| is_new(it)).count(),
             _ => prepared.len(),
         };
-        let rest = prepared.split_off(alike.min(largest));
+        // A store that bounds units by their number of changes bounds their bytes too.
+        let most = if largest == usize::MAX { usize::MAX } else { of_one_unit(prepared.iter().map(Prepared::bytes)) };
+        let rest = prepared.split_off(alike.min(largest).min(most));
         let group = std::mem::replace(&mut prepared, rest);
         let has_new = group.iter().any(is_new);
         let (mut unit, mut lines) = (Unit::default(), Vec::with_capacity(group.len()));

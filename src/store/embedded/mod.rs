@@ -406,6 +406,10 @@ impl Store for EmbeddedStore {
         self.files.damage().load(Ordering::Relaxed)
     }
 
+    fn is_full(&self) -> bool {
+        self.writer.is_full()
+    }
+
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
     }
@@ -459,7 +463,7 @@ impl FileStore for EmbeddedStore {
     fn figures(&self) -> EmbeddedFigures {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.files.length(), self.files.taken_bytes());
-        let (queue_length, is_damaged) = (self.writer.waiting(), self.is_damaged());
-        EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length, is_damaged }
+        let (queue_length, is_damaged, is_full) = (self.writer.waiting(), self.is_damaged(), self.is_full());
+        EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length, is_damaged, is_full }
     }
 }

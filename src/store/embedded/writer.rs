@@ -57,6 +57,7 @@ pub(crate) struct Handle {
     unused: Arc<ArcSwapOption<Unused>>,
     /// Whether a reader reported a failure, and the thread has not retried since.
     is_reopening: Arc<AtomicBool>,
+    is_full: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -142,13 +143,36 @@ impl Handle {
             reporter,
             unused,
             is_reopening,
+            is_full: AtomicBool::new(false),
             thread: Mutex::new(Some(thread)),
         })
     }
 
     pub(crate) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let _waiting = WaitingUnit::begin(&self.waiting);
-        self.ask(|reply| Job::Commit { unit, reply }).await
+        // A unit that removes something has room that is kept for it.
+        let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
+        let adds = !unit.changes.iter().any(removes);
+        let outcome = self.ask(|reply| Job::Commit { unit, reply }).await;
+        self.note_room(adds, &outcome);
+        outcome
+    }
+
+    /// Whether the last unit that adds something found no room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn note_room(&self, adds: bool, outcome: &Result<Vec<u64>, StoreError>) {
+        match outcome {
+            Err(StoreError::NoRoom { .. }) if !self.is_full.swap(true, Ordering::Relaxed) => {
+                log::error!("the disk of the store is full: writes are refused until there is room; reads go on");
+            }
+            Ok(_) if adds && self.is_full.swap(false, Ordering::Relaxed) => {
+                log::info!("the disk of the store has room again");
+            }
+            _ => {}
+        }
     }
 
     pub(crate) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {

@@ -19,6 +19,8 @@ pub(super) const NAMESPACE_EXISTS: i32 = 48;
 const SNAPSHOT_LOST: [i32; 2] = [239, 246];
 /// `MaxTimeMSExpired`, `NetworkInterfaceExceededTimeLimit`, `ExceededTimeLimit`.
 const OUT_OF_TIME: [i32; 3] = [50, 202, 262];
+/// `TransactionTooLargeForCache`.
+const UNIT_TOO_LARGE: i32 = 388;
 /// Codes of a server that stops, starts, changes its role or cannot reach the others.
 const AWAY: [i32; 25] = [
     6, 7, 43, 64, 89, 91, 100, 112, 133, 134, 175, 189, 237, 246, 251, 9001, 10058, 10107, 11600, 11601, 11602, 13388,
@@ -66,6 +68,7 @@ pub(super) fn command_error(error: &Error) -> StoreError {
         (_, Some((UNAUTHORIZED, message))) => StoreError::backend(without_right(message)),
         (_, Some((OTHER_CASE, message))) => StoreError::backend(other_case(message)),
         (_, Some((code, _))) if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
+        (_, Some((UNIT_TOO_LARGE, _))) => StoreError::UnitTooLarge,
         // The driver's own text has the bytes of the answer, too.
         (_, Some((code, message))) => StoreError::backend(format!("MongoDB says: {message} (error {code})")),
         _ => StoreError::backend(Box::new(error.clone()) as Box<dyn StdError + Send + Sync>),
@@ -198,6 +201,7 @@ pub(super) fn refusal_of(code: i32) -> StoreError {
     match code {
         code if AWAY.contains(&code) => unavailable(brief),
         code if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
+        UNIT_TOO_LARGE => StoreError::UnitTooLarge,
         _ => StoreError::backend(brief),
     }
 }

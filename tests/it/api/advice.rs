@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::people::Person;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
+use crate::support::counting::CountingStore;
 
 fn hints(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -136,6 +137,50 @@ on_each_store! {
         let rack = app.create_type("zone", &[("zone", "text")]).await;
         app.create_object(rack, &json!({"zone": "*.example.org"})).await;
         assert_eq!(hints_for(app, &json!({"f.zone": "*.example.org"}), "public_id").await, none, "it is found");
+    }
+
+    async fn a_pattern_with_slashes_and_a_text_for_exists_are_told(app) {
+        a_rack(app).await;
+        let slashes = |pattern: &str| format!("$regex: the slashes are part of the pattern; write {{\"$regex\": {pattern}}}");
+        let exists = |meant: bool| format!("$exists: a text counts as true, whatever it says; write {meant}");
+        for (filter, told) in [
+            (json!({"f.hostname": {"$regex": "/^jo/i"}}), slashes("\"^jo\", \"$options\": \"i\"")),
+            (json!({"f.hostname": {"$not": {"$regex": "/^jo/"}}}), slashes("\"^jo\"")),
+            (json!({"version": {"$regex": "/^jo/"}}), slashes("\"^jo\"")),
+            (json!({"f.hostname": {"$exists": "false"}}), exists(false)),
+            (json!({"active": {"$exists": "true"}}), exists(true)),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+        assert_eq!(
+            hints(&app.get_with("/types/", &[("filter", r#"{"name": {"$regex": "/^ra/"}}"#)]).await),
+            [slashes("\"^ra\"")]
+        );
+        for filter in [json!({"f.hostname": {"$regex": "/var/log"}}), json!({"f.hostname": {"$exists": false}})] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [] as [&str; 0], "{filter}");
+        }
+    }
+
+    async fn who_asks_what_was_edited_is_told_where_all_changes_are(app) {
+        a_rack(app).await;
+        let told = "last_edit_time is null until the first change, and what was deleted is not listed; GET \
+                    /rest/changes/?since=2020-01-01T00:00:00Z has all changes since then";
+        let since = json!({"$date": "2020-01-01T00:00:00Z"});
+        for filter in [
+            json!({"last_edit_time": {"$gt": since}}),
+            json!({"$and": [{"type_id": 1}, {"last_edit_time": {"$gte": since}}]}),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+            let filter = filter.to_string();
+            assert_eq!(hints(&app.get_with("/types/", &[("filter", &filter)]).await).last().map(String::as_str), Some(told));
+        }
+        for filter in [
+            json!({"last_edit_time": {"$lt": since}}),
+            json!({"last_edit_time": null}),
+            json!({"$or": [{"last_edit_time": {"$gt": since}}, {"creation_time": {"$gt": since}}]}),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [] as [&str; 0], "{filter}");
+        }
     }
 
     async fn the_entry_that_a_filter_found_may_be_projected(app) {
@@ -441,4 +486,15 @@ on_each_store! {
         assert!(told.iter().all(|hint| !hint.contains("an index")), "{told:?}");
         assert!(told.contains(&"no object has \"colour\"; fields are asked for as f.<name>".to_owned()), "{told:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_the_service_gives_no_object_is_told_though_there_is_no_time_to_look_at_all() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    a_rack(&app).await;
+    counter.be_slow();
+    let told = "\"hostnam\" is no member of objects; did you mean the field f.hostname?";
+    assert_eq!(hints(&app.get_with("/objects/", &[("projection", "hostnam")]).await), [told]);
+    assert_eq!(hints_for(&app, &json!({}), "hostnam").await, [told]);
 }

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
+use crate::support::counting::CountingStore;
 
 fn body(type_id: i64, values: &Value) -> Value {
     json!({"type_id": type_id, "author_id": 1, "fields": fields(values)})
@@ -281,4 +282,17 @@ async fn the_store_is_asked_as_often_for_many_items_as_for_few() {
         calls.push((created, patched, counter.calls() - before));
     }
     assert_eq!(calls[0], calls[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_end_by_their_bytes() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("kind", &[("note", "text")]).await;
+    let large = body(kind, &json!({"note": "x".repeat(900_000)}));
+    let stored = app.post("/objects/bulk", &json!(vec![large; 27])).await;
+    let results = stored.json()["results"].as_array().expect("results").clone();
+    assert!(results.len() == 27 && results.iter().all(|result| result["status"] == 200), "{}", stored.text);
+    assert!(counter.largest_unit() < 5 * 1024 * 1024, "{} bytes", counter.largest_unit());
+    assert!(counter.largest_unit() > 2 * 900_000, "several at a time");
 }

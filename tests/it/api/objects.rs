@@ -164,7 +164,9 @@ on_each_store! {
         let answer = app.get(&format!("/objects/{host}/references")).await;
         assert_eq!(answer.results("/public_id"), [json!(guest)]);
         assert_eq!(answer.json()["model"], "Object");
-        app.delete(&format!("/objects/{host}?on_references=refuse")).await.error(400, "object_referenced");
+        let refused = app.delete(&format!("/objects/{host}?on_references=refuse")).await.error(400, "object_referenced");
+        let message = format!("objects refer to this (1: {guest}); on_references=clear sets their references to null");
+        assert_eq!(refused["message"], message);
         app.delete(&format!("/objects/{host}?on_references=never")).await.error(400, "parameter_invalid");
         let gone = app.delete(&format!("/objects/{host}?on_references=clear")).await;
         assert_eq!(gone.status, 200, "{}", gone.text);

@@ -1,9 +1,15 @@
 //! Types: docs/api.md, Types.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use inventory_service::store::Change;
+use inventory_service::store::collections::TYPES;
 use serde_json::{Value, json};
 
 use super::people::Person;
-use crate::support::app::{Answer, on_each_store, send};
+use crate::support::app::{Answer, TestApp, on_each_store, send};
+use crate::support::counting::CountingStore;
 
 on_each_store! {
     async fn a_created_type_is_answered_whole_with_its_place(app) {
@@ -142,6 +148,47 @@ on_each_store! {
         let put = app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await;
         assert_eq!(warnings(&put), told("\"city\""));
         assert_eq!(warnings(&app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await), none);
+    }
+
+    async fn values_that_a_type_takes_no_more_are_told(app) {
+        let fields = |size: Value| json!({"fields": [{"type": "text", "name": "name", "label": "Name"}, size]});
+        let size = |kind: &str| json!({"type": kind, "name": "size", "label": "Size"});
+        let id = app.create_type("rack", &[("name", "text"), ("size", "text")]).await;
+        for (name, size) in [("a", json!("12")), ("b", json!("big")), ("c", json!(null))] {
+            app.create_object(id, &json!({"name": name, "size": size})).await;
+        }
+        let path = format!("/types/{id}");
+        let told = async |body: &Value| {
+            let answer = app.patch(&path, body).await;
+            assert_eq!(answer.status, 202, "{}", answer.text);
+            let told = answer.headers.get_all("inventory-warning").iter();
+            told.map(|text| text.to_str().expect("ASCII").to_owned()).collect::<Vec<_>>()
+        };
+        let odd = ["fields: objects have values of \"size\" that the type takes no more; they stay until they are changed"];
+        let with = |member: &str, value: Value| {
+            let mut field = size("text");
+            field[member] = value;
+            fields(field)
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(told(&with("required", json!(true))).await, odd, "one is null");
+        assert_eq!(told(&with("regex", json!("[0-9]+|big"))).await, none, "all match");
+        assert_eq!(told(&with("regex", json!("[0-9]+"))).await, odd);
+        assert_eq!(told(&fields(size("text"))).await, none);
+        // The field goes, and comes back as another one.
+        assert_eq!(told(&json!({"fields": [{"type": "text", "name": "name", "label": "Name"}]})).await.len(), 1);
+        assert_eq!(told(&fields(size("number"))).await, odd);
+        assert_eq!(told(&fields(size("text"))).await, none);
+    }
+
+    async fn names_alone_are_told_in_which_form_they_belong(app) {
+        let field = json!({"type": "select", "name": "state", "label": "State", "options": ["spare", {"name": "live", "label": "Live"}]});
+        let refused = app.post("/types/", &json!({"name": "rack", "author_id": 1, "fields": [field]})).await;
+        let message = r#"must be an object; write {"name": "spare", "label": "spare"}"#;
+        assert_eq!(refused.json()["errors"], json!([{"pointer": "/fields/0/options/0", "message": message}]), "{}", refused.text);
+        let refused = app.post("/types/", &json!({"name": "rack", "author_id": 1, "fields": ["state"]})).await;
+        let message = r#"must be an object; write {"type": ..., "name": "state", "label": "state"}"#;
+        assert_eq!(refused.json()["errors"], json!([{"pointer": "/fields/0", "message": message}]), "{}", refused.text);
     }
 
     async fn a_default_matches_its_regex_and_refers_to_an_object(app) {
@@ -330,4 +377,30 @@ on_each_store! {
         let delete = send(app.request(reqwest::Method::DELETE, &path).header("If-Match", &tag)).await;
         delete.error(412, "precondition_failed");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cascade_that_others_defeat_ends_and_says_what_is_left() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let id = app.create_type("rack", &[]).await;
+    for _ in 0..3 {
+        app.create_object(id, &json!({})).await;
+    }
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    counter.be_faster(move |unit| {
+        let removes = |change: &Change| matches!(change, Change::Delete { collection, .. } if *collection == TYPES);
+        let is_removal = unit.changes.iter().any(removes);
+        counted.fetch_add(usize::from(is_removal), Ordering::SeqCst);
+        is_removal
+    });
+    let path = format!("/types/{id}?cascade=true");
+    let refused = app.delete(&path).await.error(503, "contended");
+    let message =
+        format!("type {id}, of which 3 objects were deleted and 0 are left, is being changed by others, try again");
+    assert_eq!(refused["message"], message);
+    assert_eq!(attempts.load(Ordering::SeqCst), 8);
+    counter.be_slower();
+    assert_eq!(app.delete(&path).await.status, 202);
 }

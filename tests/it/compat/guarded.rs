@@ -60,9 +60,15 @@ on_each_compatible_store! {
         let request = viewer.request(app, Method::GET, "/objects/").query(&[("filter", join.to_string())]);
         let found = ask(request).await.body;
         assert_eq!((super::of(&found, "/public_id"), &found["total"]), (vec![json!(seen)], &json!(1)));
-        let request = viewer.request(app, Method::PUT, "/object/0?objectIDs=1").json(&web_object(type_id, "x"));
-        let answer = ask(request).await.body;
-        assert_eq!((answer["results"].as_array().map(Vec::len), &answer["failed"][0]["status"]), (Some(0), &json!(403)));
+        // As in DATAGERRY: 403 for a hidden object, and here for an id of nothing too.
+        for id in [1, 9_999] {
+            let request = viewer.request(app, Method::PUT, &format!("/object/0?objectIDs={id}")).json(&web_object(type_id, "x"));
+            let answer = ask(request).await.body;
+            assert_eq!((answer["results"].as_array().map(Vec::len), &answer["failed"][0]["status"]), (Some(0), &json!(403)));
+            let alone = ask(viewer.request(app, Method::GET, &format!("/object/{id}"))).await;
+            assert_eq!((alone.status, &alone.body["code"]), (403, &json!("acl_denied")), "{}", alone.body);
+        }
+        assert_eq!(ask(app.request(Method::GET, "/object/9999")).await.status, 404, "nothing is hidden from an administrator");
     }
 
     async fn passwords_of_other_tools_are_not_found_by_pipelines(app) {

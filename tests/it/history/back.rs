@@ -1,9 +1,10 @@
 //! Going back: reverts, restores and differences.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::now;
-use crate::support::app::{TestApp, on_each_store};
+use crate::support::app::{TestApp, on_each_store, send};
 use crate::support::counting::CountingStore;
 
 /// The value of a field of a native object.
@@ -276,6 +277,42 @@ on_each_store! {
         assert_eq!(app.get(&format!("{path}/diff")).await.status, 400);
     }
 
+    async fn what_is_the_same_on_both_sides_is_in_no_difference(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("secret", "password")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;
+        let (path, then) = (format!("/objects/{id}"), now(app).await);
+        let field = |kind: &str, name: &str| json!({"type": kind, "name": name, "label": name});
+        let more = json!({"fields": [field("text", "hostname"), field("password", "secret"), field("text", "note")]});
+        assert_eq!(app.patch(&format!("/types/{kind}"), &more).await.status, 202);
+        assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "web-2"}})).await.status, 202);
+        let diff = app.get(&format!("{path}/diff?from={then}")).await;
+        let changed = json!([{"name": "hostname", "label": "hostname", "from": "web-1", "to": "web-2"}]);
+        assert_eq!(diff.json()["fields"], changed, "{}", diff.text);
+        assert!(!diff.text.contains("********"), "no password is set: {}", diff.text);
+        // A password that was a text is hidden on both sides, or its value would seem to have changed.
+        let middle = now(app).await;
+        let open = json!({"fields": [field("password", "hostname"), field("password", "secret"), field("text", "note")]});
+        assert_eq!(app.patch(&format!("/types/{kind}"), &open).await.status, 202);
+        let diff = app.get(&format!("{path}/diff?from={middle}")).await.json();
+        assert_eq!(diff, json!({"fields": [], "patch": []}));
+        assert_eq!(app.patch(&path, &json!({"fields": {"secret": "hunter-one"}})).await.status, 202);
+        let set = app.get(&format!("{path}/diff?from={middle}")).await.json()["fields"].clone();
+        assert_eq!(set, json!([{"name": "secret", "label": "secret", "from": null, "to": "********"}]));
+    }
+
+    async fn the_history_of_what_was_deleted_has_no_id_of_the_store(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;
+        assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        for path in [format!("/objects/{id}/history"), format!("/types/{kind}/history"), "/logs/?limit=0".to_owned()] {
+            let answer = app.get(&path).await;
+            assert!(answer.text.contains("\"deleted\"") && !answer.text.contains("_id\":{"), "{path}: {}", answer.text);
+            assert!(!answer.text.contains("\"_id\""), "{path}: {}", answer.text);
+        }
+        let restored = send(app.request(Method::POST, &format!("/types/{kind}/restore"))).await;
+        assert_eq!(restored.status, 201, "{}", restored.text);
+    }
+
     async fn passwords_show_in_no_history(app) {
         let kind = app.create_type("server", &[("hostname", "text"), ("secret", "password")]).await;
         let id = app.create_object(kind, &json!({"hostname": "web-1", "secret": "hunter-one"})).await;
@@ -308,6 +345,11 @@ async fn on_a_full_disk_objects_are_deleted_without_being_kept_and_the_history_s
         .await
         .error(503, "store_unavailable");
     assert_eq!(app.patch(&path, &json!({"fields": {"notes": "short"}})).await.status, 503);
+    let ready = app.get(&format!("{}/health/ready", app.origin)).await;
+    assert_eq!(
+        (ready.status.as_u16(), &ready.json()["read_only"]),
+        (200, &json!("there is no room left on the disk of the store"))
+    );
     for path in [path.clone(), format!("/objects/{other}")] {
         let deleted = app.delete(&path).await;
         let told = deleted.headers.get("inventory-warning").and_then(|told| told.to_str().ok()).unwrap_or_default();

@@ -3,6 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
+use chrono::TimeDelta;
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
 use inventory_service::store::collections::OBJECTS;
@@ -40,6 +42,29 @@ on_each_store! {
         assert!(rest.json()["results"][0].get("document").is_none());
         let next = rest.json()["next"].as_str().expect("a cursor").to_owned();
         assert_eq!(app.get(&format!("/changes/?since={next}")).await.json()["results"], json!([]));
+    }
+
+    async fn a_page_of_changes_begins_at_a_time(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        // Times have milliseconds: what happens in the same one is not told apart.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let since = SystemClock.now();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": "b"}})).await.status, 202);
+        let new = app.create_object(kind, &json!({"hostname": "c"})).await;
+        assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        let text = since.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        let page = app.get(&format!("/changes/?since={text}&resource=objects")).await;
+        assert_eq!(page.results("/kind"), ["change", "enter", "leave"], "{}", page.text);
+        assert_eq!(page.results("/public_id"), [json!(id), json!(new), json!(id)]);
+        let from_begin = app.get(&format!("/changes/?since={}", (since - TimeDelta::hours(1)).format("%Y-%m-%dT%H:%M:%SZ"))).await;
+        from_begin.error(410, "history_gone");
+        let later = (since + TimeDelta::hours(1)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+        app.get(&format!("/changes/?since={later}")).await.error(400, "parameter_invalid");
+        let odd = app.get("/changes/?since=yesterday").await.error(400, "parameter_invalid");
+        let message = "since: yesterday is neither a time of RFC 3339, as 2026-01-31T12:00:00Z, nor a cursor of changes: the id of an event, or next of a page";
+        assert_eq!(odd["message"], message);
     }
 
     async fn a_filter_tells_what_comes_changes_and_goes(app) {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use inventory_service::clock::{Clock, SystemClock};
+use chrono::{DateTime, TimeDelta, Utc};
+use inventory_service::clock::{Clock, ManualClock, SystemClock};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::now;
 use crate::support::app::{TestApp, fields, on_each_store, send};
 use crate::support::counting::CountingStore;
+use crate::support::mongod::{self, Deployment};
 
 /// A rendered view without the moment at which it was made.
 fn timeless(mut view: Value) -> Value {
@@ -254,4 +255,58 @@ async fn a_moment_that_stands_in_a_document_is_one_after_its_change() {
         let at = stamp.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         assert_eq!(&read(&format!("?at={at}")).await, document, "{member}");
     }
+}
+
+/// What an object was called at a time, alone and in a list.
+async fn called(app: &TestApp, id: i64, time: DateTime<Utc>) -> Value {
+    let at = time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    let alone = app.get(&format!("/objects/{id}/native?at={at}")).await;
+    assert_eq!(alone.status, 200, "{}", alone.text);
+    let name = alone.json()["fields"][0]["value"].clone();
+    let list = app.get(&format!("/objects/?at={at}&filter={{\"public_id\":{id}}}")).await;
+    assert_eq!(list.results("/fields/0/value"), [name.clone()], "{}", list.text);
+    name
+}
+
+async fn entries_follow_their_order(uri: &str) {
+    let begun = SystemClock.now();
+    let clock = Arc::new(ManualClock::new(begun));
+    let app = TestApp::on_with_clock(uri, &[], Arc::clone(&clock) as _).await;
+    let after = |minutes: i64| begun + TimeDelta::minutes(minutes);
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let one = app.create_object(kind, &json!({"hostname": "a"})).await;
+    let other = app.create_object(kind, &json!({"hostname": "a"})).await;
+    let call = async |id: i64, name: &str| {
+        let answer = app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": name}})).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+    };
+    // The clock is an hour ahead, and is set back.
+    clock.set(after(60));
+    call(one, "b").await;
+    call(other, "b").await;
+    clock.set(after(2));
+    assert_eq!(called(&app, one, after(2)).await, "b");
+    clock.set(after(3));
+    call(one, "c").await;
+    clock.set(after(5));
+    assert_eq!((called(&app, one, after(5)).await, called(&app, other, after(5)).await), (json!("c"), json!("b")));
+    assert_eq!(called(&app, one, after(2)).await, "b");
+    call(one, "d").await;
+    // Real time has caught up.
+    clock.set(after(90));
+    assert_eq!((called(&app, one, after(4)).await, called(&app, other, after(4)).await), (json!("c"), json!("b")));
+    assert_eq!(called(&app, one, after(6)).await, "d");
+    assert_eq!((called(&app, one, after(80)).await, called(&app, other, after(80)).await), (json!("d"), json!("b")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_of_a_clock_that_was_ahead_follow_their_order_on_the_embedded_store() {
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    entries_follow_their_order(&format!("embedded:{}", directory.path().join("data").display())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_of_a_clock_that_was_ahead_follow_their_order_on_mongodb() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    entries_follow_their_order(&server.fresh_uri()).await;
 }

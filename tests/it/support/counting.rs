@@ -1,6 +1,6 @@
 //! A store that counts the questions it is asked, and panics or does something first when it is told to.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ struct Told {
     is_local: AtomicBool,
     exceeds: AtomicBool,
     is_full: AtomicBool,
+    is_slow: AtomicBool,
+    largest: AtomicI64,
+    others: Mutex<Option<Other>>,
     before_finds: Mutex<Option<Before>>,
     after_commits: Mutex<Duration>,
 }
@@ -37,7 +40,30 @@ struct Told {
 /// What is done before a `find`, by the collection that it asks.
 type Before = Arc<dyn Fn(&str) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// Whether somebody else is faster than a unit.
+type Other = Arc<dyn Fn(&Unit) -> bool + Send + Sync>;
+
 impl Counter {
+    /// From now on units of which this is true come too late: somebody changed what they rest on.
+    pub(crate) fn be_faster(&self, other: impl Fn(&Unit) -> bool + Send + Sync + 'static) {
+        *self.0.others.lock().expect("a lock") = Some(Arc::new(other));
+    }
+
+    /// Nobody is faster any more.
+    pub(crate) fn be_slower(&self) {
+        *self.0.others.lock().expect("a lock") = None;
+    }
+
+    /// From now on a `find` that has less than a second runs out of time.
+    pub(crate) fn be_slow(&self) {
+        self.0.is_slow.store(true, Ordering::SeqCst);
+    }
+
+    /// How many bytes the largest unit added.
+    pub(crate) fn largest_unit(&self) -> i64 {
+        self.0.largest.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.0.calls.load(Ordering::SeqCst)
     }
@@ -123,6 +149,9 @@ impl Store for CountingStore {
         if query.max_bytes < usize::MAX && self.counter.0.exceeds.load(Ordering::SeqCst) {
             return Err(StoreError::TooLarge);
         }
+        if query.max_time < Duration::from_secs(1) && self.counter.0.is_slow.load(Ordering::SeqCst) {
+            return Err(StoreError::Timeout);
+        }
         self.inner.find(collection, query).await
     }
 
@@ -161,6 +190,11 @@ impl Store for CountingStore {
         if self.counter.0.is_full.load(Ordering::SeqCst) && growth(&unit) > 0 {
             return Err(StoreError::NoRoom { what: "a document".to_owned() });
         }
+        let other = self.counter.0.others.lock().expect("a lock").clone();
+        if other.is_some_and(|is_faster| is_faster(&unit)) {
+            return Err(StoreError::Stale);
+        }
+        self.counter.0.largest.fetch_max(growth(&unit), Ordering::SeqCst);
         let answer = self.inner.commit(unit).await;
         let pause = *self.counter.0.after_commits.lock().expect("a lock");
         tokio::time::sleep(pause).await;
@@ -177,6 +211,10 @@ impl Store for CountingStore {
 
     async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
+    }
+
+    fn is_full(&self) -> bool {
+        self.counter.0.is_full.load(Ordering::SeqCst)
     }
 
     /// Whoever counts questions cares for each of them.

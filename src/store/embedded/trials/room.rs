@@ -283,6 +283,7 @@ async fn many_documents_at_once_fit_as_a_whole_or_are_refused() {
 async fn a_unit_that_does_not_fit_leaves_its_neighbours_alone() {
     let (memory, store, there) = full(600).await;
     let opened = memory.opened();
+    assert!(store.is_full(), "the last one found no room");
     // Room for small ones.
     memory.set_room(fill_up(&memory) + 2 * MIB);
     let sizes = [600, 600, 600, 600, 4_000_000, 600, 600, 600, 600, 600];
@@ -303,6 +304,9 @@ async fn a_unit_that_does_not_fit_leaves_its_neighbours_alone() {
     }
     let stored = (5_000..5_010).filter(|id| *id != 5_004).flat_map(|id| [id, id + 100]);
     assert_eq!(ids(&store).await, there.into_iter().chain(stored).collect());
+    delete(&store, 5_000).await.expect("deleting goes on");
+    insert(&store, 5_000, 600).await.expect("there is room");
+    assert!(!store.is_full());
     assert_eq!(memory.opened(), opened, "nothing was opened again");
     assert_whole(&store).await;
 }

@@ -1,0 +1,60 @@
+//! Clocks that were ahead. An entry has the time of the clock by which it was made. When the clock is set back, entries stay
+//! with times that are yet to come. A note says that they came before the entries that followed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use bson::{DateTime, doc};
+
+use super::resources::condition;
+use crate::domain::document::{integer, raw};
+use crate::query::Sort;
+use crate::store::collections::HISTORY;
+use crate::store::{Change, FindQuery, Numbered, Store, StoreError};
+
+/// How far the clocks of instances may differ.
+pub(super) const TOLERANCE: Duration = Duration::from_mins(1);
+
+/// How many bytes a note has.
+const NOTE_BYTES: usize = 100;
+
+/// The latest time that an entry can truly have at `now`, by the clock of any instance.
+pub(super) fn latest(now: DateTime) -> DateTime {
+    let tolerance = i64::try_from(TOLERANCE.as_millis()).unwrap_or(i64::MAX);
+    DateTime::from_millis(now.timestamp_millis().saturating_add(tolerance))
+}
+
+/// The newest time that entries of this process have, or entries that were there before.
+#[derive(Default)]
+pub(super) struct Newest(AtomicI64);
+
+impl Newest {
+    /// Notes an entry of this time.
+    pub(super) fn note(&self, time: DateTime) {
+        self.0.fetch_max(time.timestamp_millis(), Ordering::AcqRel);
+    }
+
+    /// Notes that the clock was set back to `now`.
+    pub(super) fn set_back(&self, now: DateTime) {
+        self.0.store(now.timestamp_millis(), Ordering::Release);
+    }
+
+    /// The note that the clock was set back, if it was: in [`HISTORY`], `{_id: "clock <sequence>", made_by, until, time}`.
+    /// Entries up to the sequence `made_by`, which the note takes for itself, with times up to `until`, were made before `time`.
+    pub(super) fn note_of(&self, now: DateTime, floor: i64) -> Option<Change> {
+        let until = DateTime::from_millis(self.0.load(Ordering::Acquire));
+        let note = move |made_by: i64| {
+            vec![raw(&doc! { "_id": format!("clock {made_by}"), "made_by": made_by, "until": until, "time": now })]
+        };
+        let (count, bytes, documents) = (1, NOTE_BYTES, Arc::new(note));
+        (until > latest(now)).then(|| Change::Append(Numbered { collection: HISTORY, floor, count, bytes, documents }))
+    }
+}
+
+/// The sequence up to which entries were made before this time, although their times may be later; 0 if there are none.
+pub(super) async fn made_before(store: &dyn Store, time: DateTime, max_time: Duration) -> Result<i64, StoreError> {
+    let notes = condition(&doc! { "made_by": { "$gt": 0_i64 }, "time": { "$lte": time }, "until": { "$gt": time } });
+    let query = FindQuery::new(notes, max_time).sorted(Sort::by("made_by", true)).limited(1);
+    Ok(store.find(HISTORY, &query).await?.first().and_then(|note| integer(note, "made_by")).unwrap_or_default())
+}
