@@ -123,4 +123,4 @@ def npm_package(name):
 
 
 def mongod():
-    return must([ROOT / ".ci/which-mongod"]).strip()
+    return must([ROOT / ".ci/which-mongod"])
