@@ -137,9 +137,12 @@ fn is_set(element: &BytesStart<'_>, flag: &str) -> bool {
     attribute(element, flag).is_some_and(|flag| flag == "1" || flag == "true")
 }
 
+/// A part while it is unpacked.
+type PartReader<'b, 'a> = BufReader<ZipFile<'b, Cursor<&'a [u8]>>>;
+
 /// The texts of cells, in the order of the file.
 pub(super) struct CellTexts<'b, 'a> {
-    reader: Reader<Bounded<BufReader<ZipFile<'b, Cursor<&'a [u8]>>>>>,
+    reader: Reader<Bounded<PartReader<'b, 'a>>>,
     event: Vec<u8>,
 }
 

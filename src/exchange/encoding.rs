@@ -135,10 +135,9 @@ pub fn decode(bytes: &[u8], encoding: Option<TextEncoding>) -> Result<Cow<'_, st
 
 /// How many lines end in these bytes: with a carriage return, a line feed, or both.
 pub(super) fn line_ends(bytes: &[u8]) -> u64 {
-    let feeds = bytes.iter().filter(|byte| **byte == b'\n').count();
-    let returns =
-        bytes.iter().zip(bytes.iter().skip(1).chain(b" ")).filter(|(byte, next)| **byte == b'\r' && **next != b'\n');
-    (feeds + returns.count()) as u64
+    let behind = bytes.iter().skip(1).chain(b" ");
+    let ends = bytes.iter().zip(behind).filter(|(byte, next)| **byte == b'\n' || **byte == b'\r' && **next != b'\n');
+    ends.count() as u64
 }
 
 #[cfg(test)]

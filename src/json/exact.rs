@@ -103,7 +103,7 @@ pub struct NumberScan {
 
 impl NumberScan {
     /// Nothing is read yet.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { place: (1, 0), is_text: false, is_escaped: false, number: Vec::new(), begun: (1, 1), found: None }
     }
 
