@@ -215,7 +215,7 @@ struct Stream {
 }
 
 impl Stream {
-    async fn run(mut self, since: Position) {
+    async fn run(self, since: Position) {
         let mut subscription = self.state.services.feed.follow(since, self.asked.question.only());
         let mut checks = interval(CHECK);
         let mut said = Instant::now();
@@ -235,7 +235,8 @@ impl Stream {
             };
             let told = match batch {
                 Ok(None) => self.caller().await.map(|_| Some(())),
-                Ok(Some(batch)) => self.tell(&batch, &mut part).await,
+                // A stream that waits is small.
+                Ok(Some(batch)) => Box::pin(self.tell(&batch, &mut part)).await,
                 Err(error) => Err(ApiError::from(error)),
             };
             match told {
@@ -261,7 +262,7 @@ impl Stream {
     }
 
     /// Tells of a batch; nothing when the reader has gone. What the reader is to get next is in `part`.
-    async fn tell(&mut self, batch: &Batch, part: &mut String) -> Result<Option<()>, ApiError> {
+    async fn tell(&self, batch: &Batch, part: &mut String) -> Result<Option<()>, ApiError> {
         if !batch.entries().iter().any(|entry| self.asked.question.concerns(entry)) {
             // What the caller may hear is asked at the next check: this tells nothing.
             return Ok(Some(()));

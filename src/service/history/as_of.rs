@@ -34,8 +34,9 @@ use crate::store::{
 /// Pages of so many documents are read at once, if they have no more bytes than this.
 const SHORT: u64 = 500;
 const SHORT_BYTES: usize = 1024 * 1024;
-/// So many documents of a page are turned back at a time, if that is not too much.
-const AT_ONCE: usize = 64;
+/// So many documents of a page are turned back at first, and at most, if that is not too much.
+const FIRST: usize = 8;
+const MOST: usize = 128;
 
 /// Whose access lists the types have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +56,14 @@ pub struct AsOf {
     max_time: Duration,
     known: Option<Known>,
     /// What was asked of entries before, and the ids that have changed.
-    changed: Arc<Mutex<Vec<(&'static str, Document, Ids)>>>,
+    changed: Arc<Mutex<Vec<Asked>>>,
 }
 
 /// Ids in ascending order.
 type Ids = Arc<Vec<i64>>;
+
+/// A collection, what was asked of its entries, and the ids that have changed.
+type Asked = (&'static str, Document, Ids);
 
 /// What was read already: whether one document has changed since the moment, and what it was.
 #[derive(Clone)]
@@ -97,7 +101,7 @@ impl AsOf {
         }
         let which = of_entries(collection, filter);
         let asked = which.document().clone();
-        let is_same = |(name, before, _): &&(&str, Document, Ids)| name == collection && *before == asked;
+        let is_same = |(name, before, _): &&Asked| name == collection && *before == asked;
         let known = self.changed.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_same).cloned();
         if let Some((_, _, ids)) = known {
             return Ok(Some(ids));
@@ -183,7 +187,7 @@ impl AsOf {
             }
         };
         let (store, query, collection) = (self, query.clone(), collection.to_owned());
-        let most = AT_ONCE;
+        let most = FIRST;
         let merging = Merging {
             store,
             collection,
@@ -316,7 +320,9 @@ impl Merging {
                 }
                 self.different.then.pop_front();
                 let turned = if is_wanted { self.turned.pop_front().flatten() } else { None };
-                turned.iter().for_each(|document| documents.push(document));
+                if let Some(document) = turned {
+                    documents.push(&document);
+                }
             } else {
                 let Some(same) = self.chunk.get(self.next) else { break };
                 if is_wanted {
@@ -356,7 +362,7 @@ impl Merging {
                     None => ids.truncate(ids.len() / 2),
                 }
             }
-            self.most = ids.len().max(1);
+            self.most = if ids.len() == self.most { (self.most * 4).min(MOST) } else { ids.len().max(1) };
         }
         self.turned = ids.iter().map(|id| turned.documents.remove(id)).collect();
         Ok(())

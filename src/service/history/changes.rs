@@ -25,8 +25,10 @@ use crate::service::type_catalog::lets_through;
 use crate::store::StoreError;
 use crate::store::collections::OBJECTS;
 
-/// So many events are read at a time, if their documents are not too large.
-const AT_ONCE: usize = 128;
+/// So many events are read at first, and at most, if their documents are not too large. A server sends all documents that are
+/// asked for together before their size is known.
+const FIRST: usize = 8;
+const MOST: usize = 128;
 
 /// Events of more bytes are work in a turn.
 const LARGE: usize = 64 * 1024;
@@ -190,7 +192,7 @@ impl<'a> Teller<'a> {
         let entries: VecDeque<_> = batch.entries().iter().map(|entry| &**entry).filter(is_told).collect();
         let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
         plain.prepare(entries.iter().copied(), false).await?;
-        Ok(Self { services, question, batch, plain, view, entries, events: VecDeque::new(), most: AT_ONCE })
+        Ok(Self { services, question, batch, plain, view, entries, events: VecDeque::new(), most: FIRST })
     }
 
     /// The next one.
@@ -229,6 +231,9 @@ impl<'a> Teller<'a> {
             match feed.events(&some).await? {
                 Some(events) => {
                     self.entries.drain(..events.len());
+                    if events.len() == self.most {
+                        self.most = (self.most * 4).min(MOST);
+                    }
                     self.events = events.into_iter().map(Arc::new).collect();
                     return Ok(());
                 }

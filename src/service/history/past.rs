@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 
 use super::heads::of_kind;
 use super::resources::{condition, resource_of, unreadable};
-use crate::admission::{self, Share};
+use crate::admission::{self, Means, Share, Ticket};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, Head, state_of};
 use crate::history::patch::apply;
@@ -139,8 +139,8 @@ pub(super) struct Back<'s> {
     store: &'s dyn Store,
     collection: &'s str,
     entries: Filter,
-    /// When the time of the question is over.
-    end: Option<Instant>,
+    /// How long one step may take. Between two steps others have their turns, so how long all take is up to them; the time
+    /// of the request bounds it.
     max_time: Duration,
 }
 
@@ -155,7 +155,7 @@ pub(super) struct Read {
 impl<'s> Back<'s> {
     pub(super) fn new(store: &'s dyn Store, collection: &'s str, moment: Moment, max_time: Duration) -> Self {
         let entries = of_kind(resource_of(collection).unwrap_or_default()).and(moment.later());
-        Self { store, collection, entries, end: Instant::now().checked_add(max_time), max_time }
+        Self { store, collection, entries, max_time }
     }
 
     /// The ids of the documents that have changed since and that `which` selects by their entries, in ascending order.
@@ -163,7 +163,7 @@ impl<'s> Back<'s> {
     /// # Errors
     /// [`StoreError::Query`] when too much has changed since, and errors of the store.
     pub(super) async fn ids(&self, which: Filter) -> Result<Vec<i64>, StoreError> {
-        let mut query = self.query(self.entries.clone().and(which))?.limited(MOST_ENTRIES + 1);
+        let mut query = self.query(self.entries.clone().and(which)).limited(MOST_ENTRIES + 1);
         let only_id = Projection::parse(&doc! { "_id": 0, "public_id": 1 }, &query.filter).map_err(unreadable)?;
         query.projection = Some(only_id);
         let found = self.store.find(LOGS, &query).await?;
@@ -205,16 +205,14 @@ impl<'s> Back<'s> {
         let is_alone = ids.len() <= 1;
         let these = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
         // The documents first: then the entries have what made them.
-        let (present, documents) = match self.found(self.collection, self.query(these.clone())?, is_alone).await? {
+        let (present, documents) = match self.found(self.collection, self.query(these.clone()), is_alone).await? {
             Some((chunks, bytes)) => (crate::store::gathered(chunks, usize::MAX).await?, bytes),
             None => return Ok(None),
         };
         let newest_first = Sort::by("public_id", true).then("number", true);
-        let entries = self.query(self.entries.clone().and(these))?.sorted(newest_first);
-        Ok(match self.found(LOGS, entries, is_alone).await? {
-            Some((entries, bytes)) => Some(Read { present, entries, bytes: documents.saturating_add(bytes) }),
-            None => None,
-        })
+        let entries = self.query(self.entries.clone().and(these)).sorted(newest_first);
+        let found = self.found(LOGS, entries, is_alone).await?;
+        Ok(found.map(|(entries, bytes)| Read { present, entries, bytes: documents.saturating_add(bytes) }))
     }
 
     /// What the query finds, if that is not too much; otherwise, where it is wanted in any case, piece by piece.
@@ -261,22 +259,29 @@ impl<'s> Back<'s> {
         (walk.entries, walk.bytes) = (0, 0);
         let weight = read.present.bytes();
         drop(std::mem::take(&mut read.present));
-        let end = self.end;
+        let max_time = self.max_time;
+        let mut next = read.entries.try_next().await?;
         loop {
-            let chunk = read.entries.try_next().await?;
+            let chunk = next.take();
+            if chunk.is_some() {
+                next = read.entries.try_next().await?;
+            }
             let much = chunk.as_ref().is_some_and(|chunk| chunk.len() > FEW || chunk.bytes() > LITTLE);
-            let is_last = chunk.is_none();
-            let step = move |mut walk: Walk<V>, budget: &Budget| {
+            let is_last = next.is_none();
+            let step = move |mut walk: Walk<V>, means: &Means| {
+                let budget = &Budget::until(Instant::now().checked_add(max_time)).within(means);
                 chunk.iter().flat_map(Documents::iter).try_for_each(|entry| walk.step(entry, budget))?;
                 if is_last {
                     walk.arrive(budget)?;
+                    // What it took is free again before anything else is waited for.
+                    walk.share = walk.ticket.share();
                 }
                 Ok::<_, StoreError>(walk)
             };
             walk = if much || weight > LITTLE || walk.visitor.is_costly() {
-                admission::work(move |means| step(walk, &Budget::until(end).within(means))).await??
+                admission::work(move |means| step(walk, means)).await??
             } else {
-                step(walk, &Budget::until(end))?
+                step(walk, &Means::default())?
             };
             if is_last {
                 return Ok(walk);
@@ -284,9 +289,8 @@ impl<'s> Back<'s> {
         }
     }
 
-    fn query(&self, filter: Filter) -> Result<FindQuery, StoreError> {
-        let left = self.end.map_or(self.max_time, |end| end.saturating_duration_since(Instant::now()));
-        if left.is_zero() { Err(StoreError::Timeout) } else { Ok(FindQuery::new(filter, left)) }
+    fn query(&self, filter: Filter) -> FindQuery {
+        FindQuery::new(filter, self.max_time)
     }
 }
 
@@ -303,6 +307,7 @@ struct Walk<V> {
     entries: u64,
     bytes: usize,
     share: Share,
+    ticket: Ticket,
 }
 
 /// A document that is being turned back.
@@ -335,6 +340,7 @@ impl Place {
 
 impl<V: Visitor> Walk<V> {
     fn new(visitor: V) -> Self {
+        let ticket = admission::current();
         Self {
             visitor,
             present: BTreeMap::new(),
@@ -343,7 +349,8 @@ impl<V: Visitor> Walk<V> {
             is_last_look: false,
             entries: 0,
             bytes: 0,
-            share: admission::current().share(),
+            share: ticket.share(),
+            ticket,
         }
     }
 

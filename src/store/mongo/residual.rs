@@ -155,10 +155,8 @@ impl MongoStore {
 
     /// See [`Store::chunks`].
     pub(super) async fn residual_chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        let total = match query.is_counted {
-            true => Store::count(self, collection, &query.filter, query.max_time).await?,
-            false => 0,
-        };
+        let total =
+            if query.is_counted { Store::count(self, collection, &query.filter, query.max_time).await? } else { 0 };
         let (asked, residue) = Residue::of(query)?;
         let chunks = self.opened(collection, &asked).await?;
         // Between two chunks the reader decides how long it takes.

@@ -19,8 +19,8 @@ use crate::webhooks::receiver::{ALLOWED, Receiver};
 
 /// One user has 48 MiB.
 const NARROW: [(&str, &str); 2] = [("admission.memory_mib", "64"), ALLOWED];
-/// More than that, and as large as the service takes them.
-const LARGE: (i64, usize) = (64, 900_000);
+/// Several times that, and as large as the service takes them.
+const LARGE: (i64, usize) = (200, 900_000);
 /// More changes than one question turns back.
 const MANY: (i64, usize) = (50_100, 0);
 /// Where the ids of hidden objects begin.
@@ -161,10 +161,8 @@ async fn hold_the_law_of_the_past(app: &TestApp) {
     let hook = Hook::new(app, &world).await;
     let (before, told) = answers(app, (&world, &hook), (&since, ids)).await;
     assert!(before.iter().filter(|(_, answer)| answer.status() == 200).count() > 20, "{before:?}");
-    let mut first = FIRST;
-    for hidden in [LARGE, MANY] {
+    for (first, hidden) in [(FIRST, LARGE), (2 * FIRST, MANY)] {
         come(app, first, hidden).await;
-        first += hidden.0;
         // The next change of the service has the order go on behind them.
         app.create_object(HIDDEN[0], &json!({"name": "hidden"})).await;
         let free = app.admission.memory().free();
