@@ -123,7 +123,9 @@ impl Attacker<'_> {
             self.get("16 pages of changes, ids", &format!("/rest/changes/?since={since}&limit=1000&view=ids")),
             self.get("16 pages of changes", &format!("/rest/changes/?since={since}&limit=1000")),
         ];
-        attacks.iter_mut().for_each(|attack| attack.attackers = 16);
+        for attack in &mut attacks {
+            attack.attackers = 16;
+        }
         attacks
     }
 

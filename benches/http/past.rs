@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bson::{DateTime, Document, doc};
-use inventory_service::history::entry::{Action, After, Author, Changes, Draft};
+use inventory_service::history::entry::{Action, After, Author, Changes, Draft, PendingEntry, with_sequences};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, Store, Unit, collections};
 use serde_json::Value;
@@ -250,14 +250,14 @@ async fn fill(directory: &std::path::Path) -> Result<(), Error> {
     let then = DateTime::from_millis(PRUNED_TIME);
     let mut sequence = 0;
     while sequence < PRUNED {
-        let mut unit = Vec::with_capacity(10_000);
+        let (first, mut pending) = (sequence + 1, Vec::<PendingEntry>::with_capacity(10_000));
         for _ in 0..1_000 {
-            let (public_id, mut head) = (sequence / 10 + 1, None);
+            let (public_id, mut last) = (sequence / 10 + 1, None);
             for _ in 0..10 {
                 sequence += 1;
                 let patch: Document = doc! { "was": { "/fields/0/value": format!("the value number {sequence}") } };
-                let changes = if head.is_none() { Changes::Created } else { Changes::Patched(patch) };
-                let action = if head.is_none() { Action::Create } else { Action::Edit };
+                let changes = if last.is_none() { Changes::Created } else { Changes::Patched(patch) };
+                let action = if last.is_none() { Action::Create } else { Action::Edit };
                 let draft = Draft {
                     resource: "objects",
                     public_id,
@@ -267,12 +267,14 @@ async fn fill(directory: &std::path::Path) -> Result<(), Error> {
                     changes,
                     after: After::default(),
                 };
-                let (document, next) = draft.entry(head.as_ref(), sequence, then);
-                head = Some(next);
-                unit.push(Change::Insert { collection: collections::LOGS, document });
+                let entry = draft.pending(last.as_ref(), then);
+                last = Some(entry.place(pending.len()));
+                pending.push(entry);
             }
         }
-        store.commit(Unit { conditions: Vec::new(), changes: unit }).await?;
+        let entries = with_sequences(&pending, first).into_iter();
+        let changes = entries.map(|document| Change::Insert { collection: collections::LOGS, document }).collect();
+        store.commit(Unit { conditions: Vec::new(), changes }).await?;
     }
     Ok(())
 }

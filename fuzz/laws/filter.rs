@@ -8,8 +8,14 @@ use inventory_service::query::{EvalError, Filter, Limits, Projection, QueryError
 
 /// Wider than what clients have, so that a filter fits that a law has put another one around.
 const WIDE: Limits = Limits { max_depth: 30, max_nodes: 5000, ..DEFAULT };
-const DEFAULT: Limits =
-    Limits { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000, code_values: false };
+const DEFAULT: Limits = Limits {
+    max_depth: 20,
+    max_nodes: 500,
+    max_in_items: 1000,
+    max_regex_chars: 1000,
+    code_values: false,
+    own_operator: false,
+};
 
 /// Reads lines of Extended JSON: a filter, a document, a projection, a sort. The last two may be missing.
 pub fn hold(bytes: &[u8]) {

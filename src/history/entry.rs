@@ -192,6 +192,19 @@ enum Link {
     Unit(usize),
 }
 
+impl Place {
+    /// When the entry was made.
+    pub fn time(&self) -> DateTime {
+        self.time
+    }
+
+    /// The same place, for an entry whose clock was ahead: it was made before this time.
+    #[must_use]
+    pub fn made_before(self, time: DateTime) -> Self {
+        Self { time: DateTime::from_millis(time.timestamp_millis().saturating_sub(1)), ..self }
+    }
+}
+
 impl From<Head> for Place {
     fn from(head: Head) -> Self {
         Self { number: head.number, time: head.time, link: Link::Stored(head.hash) }

@@ -5,7 +5,6 @@ use sha2::{Digest, Sha256};
 
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute};
-use crate::query::SortKey;
 use crate::service::Services;
 use crate::service::resource::Continued;
 
@@ -34,8 +33,7 @@ pub(super) fn begin(services: &Services, params: &mut ListParams, route: &ListRo
     params.query.keyed = true;
     let mut roots: Vec<&str> = Vec::new();
     for key in params.query.sort.keys() {
-        let SortKey::Path { path, .. } = key else { continue };
-        let root = path.as_str().split('.').next().unwrap_or_default();
+        let root = key.path.root();
         if roots.contains(&root) {
             let message = format!("has two paths below {root}, which after cannot follow; use page");
             return Err(ApiError::parameter("sort", message));

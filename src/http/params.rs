@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
-use bson::{DateTime, Document};
+use bson::{Bson, DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
@@ -13,7 +13,7 @@ use super::stages::{self, MOST_KEYS, Selected};
 use crate::admission;
 use crate::domain::object_input;
 use crate::json;
-use crate::query::{Effort, Fields, Filter, Limits, Projection, RENDERED, STORED, Sort};
+use crate::query::{Effort, Fields, Filter, Limits, Path, Projection, RENDERED, STORED, Sort};
 use crate::service::{ErrorCode, ListQuery, advice};
 use crate::settings::UnknownParameters;
 use crate::suggest;
@@ -294,20 +294,24 @@ impl ListParams {
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.said("filter").unwrap_or("{}").to_owned();
-        let Selected { filter, stages, sorts } = if route.objects && stages::is_pipeline(&filter_text) {
+        let selected = if route.objects && stages::is_pipeline(&filter_text) {
             stages::read(&filter_text, &settings.limits, fields, (moment.now, moment.effort))?
         } else {
             let filter = read_filter(&filter_text, &settings.limits, fields, moment)?;
-            Selected { filter, stages: None, sorts: false }
+            Selected { filter, stages: None, sorts: false, order: None, fields: fields.cloned() }
         };
+        let Selected { filter, stages, sorts, order: own, fields } = selected;
         let asked = (view == Some("render"), sent.flag(EXPLAIN)?, sent.get("after").is_some());
         if let Some((name, why)) = stages.as_ref().and_then(|stages| stages::conflict(stages, asked)) {
             return Err(ApiError::parameter(name, why));
         }
         let first = stages.as_ref().map(|stages| stages.pipeline.front().filter);
         let about = first.as_ref().unwrap_or(&filter).document();
-        let fields = fields.map(|fields| fields.clone().within(about));
-        let sort = read_sort(&sent, order, route, fields.as_ref())?;
+        let fields = fields.map(|fields| fields.within(about));
+        let own = own.filter(|_| order.is_none() && sent.said("sort").is_none());
+        let own = own.map(|keys| Bson::Document(keys).into_relaxed_extjson().to_string());
+        let sort_text = own.as_deref().or(sent.get("sort")).unwrap_or(route.key).to_owned();
+        let sort = read_sort_text(&sort_text, order, route, fields.as_ref())?;
         let projection_text = sent.said("projection").filter(|_| route.objects).map(listed);
         let array = if view == Some("render") { RENDERED } else { STORED };
         let read = |text| {
@@ -335,7 +339,7 @@ impl ListParams {
             query,
             filter: filter_text,
             projection: projection_text,
-            sort: sent.get("sort").unwrap_or(route.key).to_owned(),
+            sort: sort_text,
             order: order.unwrap_or(1),
             idle_sort: sorts && sent.said("sort").is_none(),
             view,
@@ -374,7 +378,15 @@ pub(super) fn read_sort(
     route: &ListRoute,
     fields: Option<&Fields>,
 ) -> Result<Sort, ApiError> {
-    let text = sent.get("sort").unwrap_or(route.key);
+    read_sort_text(sent.get("sort").unwrap_or(route.key), order, route, fields)
+}
+
+fn read_sort_text(
+    text: &str,
+    order: Option<i32>,
+    route: &ListRoute,
+    fields: Option<&Fields>,
+) -> Result<Sort, ApiError> {
     if text.trim_start().starts_with('[') {
         return Err(ApiError::parameter("sort", "must be a path, paths as a,-b, or an object from path to 1 or -1"));
     }
@@ -417,11 +429,10 @@ fn then_by(
     route: &ListRoute,
     fields: Option<&Fields>,
 ) -> Result<Sort, ApiError> {
-    if let Some(name) = fields.map(|fields| fields.sort_key(path)).transpose()?.flatten() {
-        return Ok(sort.then_entry(STORED, name, descending));
-    }
-    Ok(match path.strip_prefix("fields.").filter(|_| route.objects) {
-        Some(name) => sort.then_entry(STORED, name, descending),
+    let field = fields.map(|fields| fields.sort_key(path)).transpose()?.flatten();
+    let stored = path.strip_prefix("fields.").filter(|_| route.objects);
+    Ok(match field.or_else(|| stored.map(|name| Path::of_field(name, None))) {
+        Some(field) => sort.then_by(field, descending),
         None => sort.then(path, descending),
     })
 }
@@ -456,7 +467,7 @@ fn read_sort_document(
     let read = Sort::parse(&document)?;
     let mut sort = Sort::default();
     for (path, key) in document.keys().zip(read.keys()) {
-        sort = then_by(sort, path, key.descending(), route, fields)?;
+        sort = then_by(sort, path, key.descending, route, fields)?;
     }
     ended(sort, route)
 }

@@ -1,6 +1,6 @@
 //! `filter` as a pipeline, on lists of objects: docs/filters.md, Pipelines.
 
-use bson::{Bson, DateTime, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::error::ApiError;
 use crate::json;
@@ -20,8 +20,12 @@ pub(super) struct Selected {
     pub filter: Filter,
     /// By further stages.
     pub stages: Option<Stages>,
-    /// Whether it has a `$sort` of its own.
+    /// Whether it has a `$sort` of its own that decides what is left, and not the order of the list.
     pub sorts: bool,
+    /// The `$sort` behind which documents keep their order.
+    pub order: Option<Document>,
+    /// How `f.<name>` is read behind it.
+    pub fields: Option<Fields>,
 }
 
 /// Lists of objects are ordered by this without a `sort`.
@@ -57,7 +61,10 @@ pub(super) fn read(
     };
     let mut pipeline = parse(&stages)?;
     refuse_others(&stages, |_| false)?;
-    let sorts = stages.iter().any(orders);
+    let fields = fields.map(|fields| fields.behind(&stages));
+    let mut keeping = stages.iter().rev().take_while(|stage| OFFERED[..SELECTING].contains(&name_of(stage)));
+    let order = keeping.find_map(keys_of).cloned();
+    let sorts = order.is_none() && stages.iter().any(orders);
     // The list has an order of its own, behind which the last one would not show.
     let sent = stages.len();
     while stages.pop_if(|stage| name_of(stage) == "$sort").is_some() {}
@@ -66,8 +73,8 @@ pub(super) fn read(
         pipeline = parse(&stages)?;
     }
     Ok(match pipeline.as_filter() {
-        Some(filter) => Selected { filter, stages: None, sorts },
-        None => Selected { filter: Filter::all(), stages: Some(Stages { pipeline, selects }), sorts },
+        Some(filter) => Selected { filter, stages: None, sorts, order, fields },
+        None => Selected { filter: Filter::all(), stages: Some(Stages { pipeline, selects }), sorts, order, fields },
     })
 }
 
@@ -94,8 +101,7 @@ fn order_what_is_cut(stages: &mut Vec<Bson>) -> bool {
 
 /// Whether a stage orders the documents in another way than lists are ordered by themselves.
 fn orders(stage: &Bson) -> bool {
-    let keys = stage.as_document().and_then(|stage| stage.get_document("$sort").ok());
-    keys.is_some_and(|keys| keys.len() > 1 || !matches!(keys.get(KEY), Some(Bson::Int32(1) | Bson::Int64(1))))
+    keys_of(stage).is_some_and(|keys| keys.len() > 1 || !matches!(keys.get(KEY), Some(Bson::Int32(1) | Bson::Int64(1))))
 }
 
 /// Refuses stages that a list does not take, apart from those that are wanted as well.
@@ -129,6 +135,11 @@ pub(super) fn conflict(
         (follows, "after", followed),
     ];
     all.into_iter().find(|(is_there, ..)| *is_there).map(|(_, name, message)| (name, message))
+}
+
+/// The keys of a `$sort`.
+fn keys_of(stage: &Bson) -> Option<&Document> {
+    stage.as_document()?.get_document("$sort").ok()
 }
 
 fn name_of(stage: &Bson) -> &str {

@@ -276,7 +276,7 @@ async fn compare(source: &mut dyn Dump, to: &dyn Copying) -> Result<Result<Vec<(
     for name in all {
         if name == COUNTERS {
             let (ours, theirs) = (given_ids(source).await?, given_ids(&mut *target).await?);
-            if ours.iter().any(|(of, value)| theirs.get(of).is_none_or(|other| other < value)) {
+            if ours.iter().any(|(of, value)| theirs.get(of).copied().unwrap_or_default() < *value) {
                 return Ok(Err(name));
             }
             continue;

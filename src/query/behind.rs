@@ -8,13 +8,12 @@ use bson::{Bson, Document, doc};
 
 use super::compare::number;
 use super::error::{Location, QueryError, code};
-use super::fields::first_entry;
 use super::filter::{Filter, Limits};
 use super::number::Number;
 use super::path::Path;
 use super::sort::{Sort, SortKey};
 
-/// The kinds of values in their order, each as a condition on a path: some value is of this kind.
+/// The kinds of values in their order.
 const KINDS: [Kind; 17] = [
     Kind::Type("minKey"),
     Kind::EmptyArray,
@@ -70,29 +69,33 @@ impl Kind {
         })
     }
 
-    fn condition(self, path: &Path) -> Document {
-        let text = path.as_str();
+    /// Adds what says that some value is of this kind: a type, or a condition.
+    fn say(self, path: &Path, types: &mut Vec<&'static str>, conditions: &mut Vec<Document>) {
         match self {
-            Self::Type(name) => doc! { text: { "$type": name } },
-            Self::EmptyArray => doc! { "$or": [{ text: { "$type": "undefined" } }, { text: { "$size": 0 } }] },
-            Self::Null => doc! { "$or": nothing(path) },
-            Self::Number => doc! { text: { "$type": "number" } },
-            Self::Text => doc! { text: { "$type": ["string", "symbol"] } },
-            Self::Array => doc! { text: { "$elemMatch": { "$type": "array" } } },
+            Self::Type(name) => types.push(name),
+            Self::EmptyArray => {
+                types.push("undefined");
+                conditions.push(path.condition(doc! { "$size": 0 }));
+            }
+            Self::Null => {
+                types.push("null");
+                conditions.extend(nothing(path));
+            }
+            Self::Number => types.push("number"),
+            Self::Text => types.extend(["string", "symbol"]),
+            Self::Array => conditions.push(path.condition(doc! { "$elemMatch": { "$type": "array" } })),
         }
     }
 }
 
-/// Conditions on a path, each of which makes null one of its values: it is there, or there is nothing.
+/// Conditions on a path, each of which makes a missing value one of its values.
 fn nothing(path: &Path) -> Vec<Document> {
-    let text = path.as_str();
-    let mut conditions = vec![doc! { text: { "$type": "null" } }, doc! { text: { "$exists": false } }];
-    for (end, _) in text.match_indices('.') {
-        let (array, rest) = (&text[..end], &text[end + 1..]);
+    let mut conditions = vec![path.condition(doc! { "$exists": false })];
+    for (array, rest) in path.on_the_way() {
         if !rest.starts_with(|digit: char| digit.is_ascii_digit()) {
             // An element without the member, beside elements that have it; and one in which there are no members.
-            conditions.push(doc! { array: { "$elemMatch": { rest: { "$exists": false } } } });
-            conditions.push(doc! { array: { "$elemMatch": { "$not": { "$type": "object" } } } });
+            conditions.push(array.condition(doc! { "$elemMatch": { rest: { "$exists": false } } }));
+            conditions.push(array.condition(doc! { "$elemMatch": { "$not": { "$type": "object" } } }));
         }
     }
     conditions
@@ -107,39 +110,14 @@ impl Sort {
     pub fn behind(&self, key: &[Bson], unique: &str) -> Result<Filter, QueryError> {
         let mut branches = Vec::new();
         let mut equal: Vec<Document> = Vec::new();
-        let parts: Vec<(&SortKey, &Bson)> = self.keys().iter().zip(key).collect();
-        for (place, (part, value)) in parts.iter().copied().enumerate() {
-            let (behind, here) = match part {
-                SortKey::Path { path, descending } if path.as_str() == unique => {
-                    let operator = if *descending { "$lt" } else { "$gt" };
-                    (doc! { unique: { operator: value.clone() } }, None)
-                }
-                SortKey::Path { path, descending } => {
-                    let up_to = |inclusive| up_to(path, value, *descending, inclusive);
-                    let (before, with) = (up_to(false)?, up_to(true)?);
-                    (doc! { "$nor": [with.clone()] }, Some(doc! { "$and": [{ "$nor": [before] }, with] }))
-                }
-                SortKey::Entry { array, name, descending } => {
-                    let entry = doc! { "$let": { "vars": { "entry": first_entry(array.as_str(), name) }, "in": "$$entry.value" } };
-                    let compared = |of: &str, descending: bool, value: &Bson| {
-                        let operator = if descending { "$lt" } else { "$gt" };
-                        doc! { operator: [of, { "$literal": value.clone() }] }
-                    };
-                    let behind = compared("$$here", *descending, value);
-                    let same = doc! { "$eq": ["$$here", { "$literal": value.clone() }] };
-                    let with = |condition: Document| {
-                        let vars = doc! { "here": { "$ifNull": [entry.clone(), Bson::Null] } };
-                        doc! { "$expr": { "$let": { "vars": vars, "in": condition } } }
-                    };
-                    match parts.get(place + 1) {
-                        // The entry is looked for once, which takes longer than all comparisons.
-                        Some((SortKey::Path { path, descending }, last)) if path.as_str() == unique => {
-                            let last = compared(&format!("${unique}"), *descending, last);
-                            (with(doc! { "$or": [behind, { "$and": [same, last] }] }), None)
-                        }
-                        _ => (with(behind), Some(with(same))),
-                    }
-                }
+        for (SortKey { path, descending }, value) in self.keys().iter().zip(key) {
+            let (behind, here) = if path.as_str() == unique {
+                let operator = if *descending { "$lt" } else { "$gt" };
+                (doc! { unique: { operator: value.clone() } }, None)
+            } else {
+                let up_to = |inclusive| up_to(path, value, *descending, inclusive);
+                let (before, with) = (up_to(false)?, up_to(true)?);
+                (doc! { "$nor": [with.clone()] }, Some(doc! { "$and": [{ "$nor": [before] }, with] }))
             };
             let mut branch = equal.clone();
             branch.push(behind);
@@ -164,27 +142,32 @@ impl Sort {
 
 /// The condition that some value at the path comes before `value`, or is equal to it if that is included.
 fn up_to(path: &Path, value: &Bson, descending: bool, inclusive: bool) -> Result<Document, QueryError> {
-    let text = path.as_str();
     let place = Kind::of(value).and_then(|kind| KINDS.iter().position(|known| *known == kind));
     let Some(place) = place else {
+        let text = path.as_str();
         let message = format!("a list cannot go on behind a value of this kind at {text}; use page, or another sort");
         return Err(Location::new("after").malformed(code::BAD_VALUE, message));
     };
     let kinds = if descending { &KINDS[place + 1..] } else { &KINDS[..place] };
-    let mut parts: Vec<Document> = kinds.iter().map(|kind| kind.condition(path)).collect();
+    let (mut types, mut parts) = (Vec::new(), Vec::new());
+    for kind in kinds {
+        kind.say(path, &mut types, &mut parts);
+    }
     // As a double or as a decimal, which are equal.
     let is_nan = number(value.into()).is_some_and(Number::is_nan);
     match KINDS[place] {
         // These kinds have one value.
         kind @ (Kind::EmptyArray | Kind::Null | Kind::Type("minKey" | "maxKey")) => {
-            parts.extend(inclusive.then(|| kind.condition(path)));
+            if inclusive {
+                kind.say(path, &mut types, &mut parts);
+            }
         }
         // Not a number comes before all numbers, and is compared with none of them.
         Kind::Number if is_nan && descending => {
-            parts.push(doc! { text: { "$gte": f64::NEG_INFINITY } });
-            parts.extend(inclusive.then(|| doc! { text: f64::NAN }));
+            parts.push(path.condition(doc! { "$gte": f64::NEG_INFINITY }));
+            parts.extend(inclusive.then(|| path.condition(f64::NAN)));
         }
-        Kind::Number if is_nan => parts.extend(inclusive.then(|| doc! { text: f64::NAN })),
+        Kind::Number if is_nan => parts.extend(inclusive.then(|| path.condition(f64::NAN))),
         kind => {
             let operator = match (descending, inclusive) {
                 (false, true) => "$lte",
@@ -192,11 +175,14 @@ fn up_to(path: &Path, value: &Bson, descending: bool, inclusive: bool) -> Result
                 (true, true) => "$gte",
                 (true, false) => "$gt",
             };
-            parts.push(doc! { text: { operator: value.clone() } });
+            parts.push(path.condition(doc! { operator: value.clone() }));
             if kind == Kind::Number && !descending {
-                parts.push(doc! { text: f64::NAN });
+                parts.push(path.condition(f64::NAN));
             }
         }
+    }
+    if !types.is_empty() {
+        parts.push(path.condition(doc! { "$type": types }));
     }
     Ok(match parts.len() {
         0 => doc! { "$nor": [{}] },
@@ -290,7 +276,7 @@ mod tests {
             documents().iter().map(|document| RawDocumentBuf::try_from(document).expect("a document")).collect();
         let order = |path: &str| [false, true].map(|down| Sort::by(path, down).then("public_id", false));
         let orders = ["a", "p", "p.b", "q.p.b"].into_iter().flat_map(order);
-        let entry = |down| Sort::by_entry("fields", "f", down);
+        let entry = |down| Sort::default().then_by(Path::of_field("f", None), down);
         let entries = [false, true].into_iter().flat_map(|down| {
             [
                 entry(down).then("public_id", true),
@@ -303,7 +289,7 @@ mod tests {
             for position in &documents {
                 let key = sort.key_of(position).expect("a key");
                 let key_values = key.to_bson();
-                let is_nested = matches!(sort.keys(), [SortKey::Path { .. }, _]) && key_values[0].as_array().is_some();
+                let is_nested = key_values.iter().any(|value| value.as_array().is_some());
                 let filter = match sort.behind(&key_values, "public_id") {
                     Ok(filter) => filter,
                     Err(_) if is_nested => continue,

@@ -27,6 +27,8 @@ pub struct Limits {
     pub max_regex_chars: usize,
     /// Whether JavaScript may be compared with as a plain value. It is never run.
     pub code_values: bool,
+    /// Whether the operator of the service for fields may stand in it.
+    pub own_operator: bool,
 }
 
 impl Limits {
@@ -37,12 +39,20 @@ impl Limits {
         max_in_items: usize::MAX,
         max_regex_chars: usize::MAX,
         code_values: true,
+        own_operator: true,
     };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000, code_values: false }
+        Self {
+            max_depth: 20,
+            max_nodes: 500,
+            max_in_items: 1000,
+            max_regex_chars: 1000,
+            code_values: false,
+            own_operator: false,
+        }
     }
 }
 
@@ -60,6 +70,8 @@ struct Inner {
     tree: Node,
     server: Option<&'static str>,
     names_no_element: Option<&'static str>,
+    /// Whether the document has conditions of the service, even where the tree needs none of them.
+    has_own: bool,
     guarded: Option<Guarded>,
 }
 
@@ -118,8 +130,8 @@ impl Filter {
     fn read(document: &Document, mut parser: Parser) -> Result<Self, QueryError> {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?.settled();
-        let (server, names_no_element) = (parser.server, parser.names_no_element);
-        Ok(Self::made(Inner { server, names_no_element, ..Inner::of(document.clone(), tree) }))
+        let Parser { server, names_no_element, has_own, .. } = parser;
+        Ok(Self::made(Inner { server, names_no_element, has_own, ..Inner::of(document.clone(), tree) }))
     }
 
     /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
@@ -180,6 +192,7 @@ impl Filter {
             server = server.or(filter.inner.server);
             names_no_element = names_no_element.or(filter.inner.names_no_element);
         }
+        let has_own = filters.iter().any(|filter| filter.inner.has_own);
         let document = match documents.len() {
             0 => return Self::all(),
             1 => documents.remove(0),
@@ -189,7 +202,7 @@ impl Filter {
             [alone] => alone.tree().clone(),
             _ => Node::all_of(parts),
         };
-        Self::made(Inner { server, names_no_element, ..Inner::of(document, tree) })
+        Self::made(Inner { server, names_no_element, has_own, ..Inner::of(document, tree) })
     }
 
     /// The same filter, evaluated only on documents for which `guard` holds. On all others no part of it is evaluated,
@@ -225,13 +238,24 @@ impl Filter {
         Inner {
             server: server.or(other.inner.server),
             names_no_element: names_no_element.or(other.inner.names_no_element),
+            has_own: self.inner.has_own || other.inner.has_own,
             ..Inner::of(document, tree)
         }
     }
 
     /// A filter that was compiled as a part of something else.
-    pub(super) fn of_tree(document: Document, tree: Node, server: Option<&'static str>) -> Self {
-        Self::made(Inner { server, ..Inner::of(document, tree) })
+    pub(super) fn of_tree(document: Document, tree: Node, server: Option<&'static str>, has_own: bool) -> Self {
+        Self::made(Inner { server, has_own, ..Inner::of(document, tree) })
+    }
+
+    /// Whether it has conditions of the service, which no server knows.
+    pub fn has_own(&self) -> bool {
+        self.inner.has_own
+    }
+
+    /// Whether a MongoDB server may be asked for all of it, see [`Node::is_bounded`].
+    pub fn is_bounded(&self) -> bool {
+        !self.inner.has_own && self.tree().is_bounded()
     }
 
     /// The document that MongoDB is sent.
@@ -296,7 +320,7 @@ impl Filter {
 impl Inner {
     fn of(document: Document, tree: Node) -> Self {
         let document = document.into();
-        Self { document, made_of: None, tree, server: None, names_no_element: None, guarded: None }
+        Self { document, made_of: None, tree, server: None, names_no_element: None, has_own: false, guarded: None }
     }
 }
 

@@ -92,6 +92,14 @@ fn without_position(run: &mut Run<'_>, negation: impl FnOnce(&mut Run<'_>) -> bo
 }
 
 fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) -> bool {
+    match path.entry() {
+        // Its position would be one in the entries.
+        Some(entry) => without_position(run, |run| is_at(path, test, &entry.document(document), run)),
+        None => is_at(path, test, document, run),
+    }
+}
+
+fn is_at(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) -> bool {
     // Most paths are one name.
     if let ([part], false) = (path.parts(), matches!(test, Test::Not(_) | Test::All(_))) {
         return match part.member(document) {
@@ -100,8 +108,8 @@ fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) ->
         };
     }
     match test {
-        Test::Not(test) => without_position(run, |run| !path_matches(path, test, document, run)),
-        Test::All(tests) => !tests.is_empty() && tests.iter().all(|test| path_matches(path, test, document, run)),
+        Test::Not(test) => without_position(run, |run| !is_at(path, test, document, run)),
+        Test::All(tests) => !tests.is_empty() && tests.iter().all(|test| is_at(path, test, document, run)),
         _ => path.any_in(document, leaf_of(test), &mut |value, position| {
             let matched = value_matches(test, value, run);
             if matched && position.is_some() {

@@ -73,16 +73,20 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Parses `name: value` where `name` is a path.
 pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
-    let path = Path::new(name);
+    parse_condition(parser, &Path::new(name), value)
+}
+
+/// Parses what is said of a path.
+pub(super) fn parse_condition(parser: &mut Parser, path: &Path, value: &Bson) -> Result<Node, QueryError> {
     match value {
         Bson::Document(document) if is_operators(document) => {
             let tests = operators(parser, document)?;
-            if name.is_empty() && tests.iter().any(Test::looks_into_elements) {
+            if path.as_str().is_empty() && tests.iter().any(Test::looks_into_elements) {
                 return Err(parser.at.refused(CRASHES));
             }
             Ok(Node::all_of(tests.into_iter().map(|test| node(path.clone(), test)).collect()))
         }
-        _ => plain(parser, value).map(|test| Node::Path(path, test)),
+        _ => plain(parser, value).map(|test| Node::Path(path.clone(), test)),
     }
 }
 

@@ -7,10 +7,12 @@ use bson::{Bson, DateTime, Document};
 use super::budget::{Budget, Effort};
 use super::compare::number;
 use super::computed::Computed;
+use super::entry;
 use super::error::{Location, QueryError, code};
 use super::filter::Limits;
 use super::number::Number;
-use super::operators::{parse_field, part_of_reference};
+use super::operators::{parse_condition, parse_field, part_of_reference};
+use super::path::Path;
 use super::schema::Schema;
 use super::tree::Node;
 use crate::suggest::hint;
@@ -43,6 +45,8 @@ pub(super) struct Parser {
     pub(super) server: Option<&'static str>,
     /// An operator that there was and that MongoDB does not have together with the positional projection.
     pub(super) names_no_element: Option<&'static str>,
+    /// Whether there was a condition of the service on a field.
+    pub(super) has_own: bool,
     /// Whether `$jsonSchema` may stand here.
     schemas: bool,
     nodes: usize,
@@ -71,6 +75,7 @@ impl Parser {
             at: Location::new(root).with_max_regex_chars(limits.max_regex_chars),
             server: None,
             names_no_element: None,
+            has_own: false,
             schemas: true,
             nodes: 0,
         }
@@ -202,6 +207,7 @@ impl Parser {
             "$nor" => self.branches(name, value, level).map(Node::none_of),
             "$comment" => Ok(Node::Always),
             "$ref" | "$id" | "$db" => part_of_reference(self, name, value),
+            entry::OPERATOR if self.limits.own_operator => self.of_field(value),
             "$text" | "$expr" if level == Level::Inner => {
                 self.bad(format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field"))
             }
@@ -224,6 +230,18 @@ impl Parser {
                     "unknown operator{hint}; a field whose name begins with $ is reached with $expr and $getField"
                 ))
             }
+        }
+    }
+
+    /// A condition of the service on a field.
+    fn of_field(&mut self, value: &Bson) -> Result<Node, QueryError> {
+        self.has_own = true;
+        // No server has the path.
+        self.at.note_made(None);
+        let parts = value.as_document().map(|said| (said.get_str("name"), said.get_str("rest").ok(), said.get("is")));
+        match parts {
+            Some((Ok(name), rest, Some(said))) => parse_condition(self, &Path::of_field(name, rest), said),
+            _ => self.bad("needs a name and what is said"),
         }
     }
 

@@ -4,8 +4,10 @@
 //! an array directly inside an array. `0` is a position as well as a name. A missing member is visited as a missing
 //! value; a scalar element on the way is not visited at all.
 
+use bson::Document;
 use bson::raw::RawDocument;
 
+use super::entry::{self, Entry, VALUE};
 use super::error::{Location, QueryError};
 use super::raw::{Element, Elements, Value, member};
 
@@ -14,6 +16,8 @@ use super::raw::{Element, Elements, Value, member};
 pub struct Path {
     text: String,
     parts: Box<[Part]>,
+    /// The entries that it begins in, if it is the path of a field. `parts` lead on from their document.
+    entry: Option<Entry>,
 }
 
 /// One step of a path.
@@ -74,7 +78,53 @@ impl Path {
         // Conditions of the service are made for each query: nothing is allocated twice.
         let mut parts = Vec::with_capacity(1 + text.bytes().filter(|byte| *byte == b'.').count());
         parts.extend(text.split('.').map(Part::new));
-        Self { text: text.to_owned(), parts: parts.into_boxed_slice() }
+        Self { text: text.to_owned(), parts: parts.into_boxed_slice(), entry: None }
+    }
+
+    /// The value of a field, and a path into it.
+    pub fn of_field(name: &str, rest: Option<&str>) -> Self {
+        let below = |root: String| rest.map_or(root.clone(), |rest| format!("{root}.{rest}"));
+        Self { text: below(format!("f.{name}")), entry: Some(Entry::new(name)), ..Self::new(&below(VALUE.to_owned())) }
+    }
+
+    /// The entries of the field that it begins in.
+    pub fn entry(&self) -> Option<&Entry> {
+        self.entry.as_ref()
+    }
+
+    /// What follows the first name, or the name of the field.
+    pub(super) fn rest(&self) -> Option<&str> {
+        self.text.get(self.root().len() + 1..)
+    }
+
+    /// The first name, or `f.` with the name of the field.
+    pub fn root(&self) -> &str {
+        let length = match &self.entry {
+            Some(entry) => "f.".len() + entry.name().len(),
+            None => self.text.find('.').unwrap_or(self.text.len()),
+        };
+        &self.text[..length]
+    }
+
+    /// The paths on the way with what follows them: of `a.b.c` these are `a` with `b.c`, and `a.b` with `c`.
+    pub(super) fn on_the_way(&self) -> impl Iterator<Item = (Self, &str)> {
+        let root = self.root().len();
+        let ends = self.text.match_indices('.').map(|(end, _)| end).filter(move |end| *end >= root);
+        ends.map(move |end| {
+            let way = match &self.entry {
+                Some(entry) => Self::of_field(entry.name(), self.text[..end].get(root + 1..)),
+                None => Self::new(&self.text[..end]),
+            };
+            (way, &self.text[end + 1..])
+        })
+    }
+
+    /// The condition that what it leads to is as said.
+    pub(super) fn condition(&self, said: impl Into<bson::Bson>) -> Document {
+        match &self.entry {
+            Some(entry) => entry::condition(entry.name(), self.rest(), said),
+            None => Document::from_iter([(self.text.clone(), said.into())]),
+        }
     }
 
     /// The path as it was written.

@@ -3,16 +3,18 @@
 //! The keys of a document are those of an index on the same paths: an array gives one tuple for each element, and an
 //! ascending order uses the lowest tuple. See "Sort and Limit Results" in MongoDB's manual.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
 use super::compare::{compare_views, number};
+use super::entry::Entry;
 use super::error::{EvalError, Location, QueryError, code};
 use super::number::Number;
-use super::path::{Leaf, Part, Path, check_field_path};
-use super::raw::{Elements, Owned, Value, View, kind, member};
+use super::path::{Part, Path, check_field_path};
+use super::raw::{Elements, Owned, Value, kind, member};
 
 /// The sort keys, the most significant first. No keys: insertion order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,34 +23,13 @@ pub struct Sort {
     reversed: bool,
 }
 
-/// One key of an order.
+/// One key of an order: the value at a path; of an array its lowest element, or descending its highest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SortKey {
-    /// The value at a path; of an array its lowest element, or descending its highest.
-    Path {
-        /// The path.
-        path: Path,
-        /// Highest first.
-        descending: bool,
-    },
-    /// The `value` of the first element of an array whose `name` is the given one.
-    Entry {
-        /// The member that holds the array.
-        array: Path,
-        /// The name looked for.
-        name: String,
-        /// Highest first.
-        descending: bool,
-    },
-}
-
-impl SortKey {
-    /// Whether the highest value comes first.
-    pub fn descending(&self) -> bool {
-        match self {
-            Self::Path { descending, .. } | Self::Entry { descending, .. } => *descending,
-        }
-    }
+pub struct SortKey {
+    /// The path.
+    pub path: Path,
+    /// Highest first.
+    pub descending: bool,
 }
 
 /// The sort key of a document, one value for each key. Compare two with [`Sort::compare`].
@@ -103,23 +84,16 @@ impl Sort {
     /// The same order; documents that are equal in it are ordered by the value of another path. A path that is a key already
     /// decides nothing any more, and MongoDB's sort documents have each path once.
     #[must_use]
-    pub fn then(mut self, path: &str, descending: bool) -> Self {
-        let is_path = |key: &SortKey| matches!(key, SortKey::Path { path: known, .. } if known.as_str() == path);
-        if !self.keys.iter().any(is_path) {
-            self.keys.push(SortKey::Path { path: Path::new(path), descending });
-        }
-        self
+    pub fn then(self, path: &str, descending: bool) -> Self {
+        self.then_by(Path::new(path), descending)
     }
 
-    /// Sorts by the `value` of the first element of `array` whose `name` is `name`; without one by a missing value.
-    pub fn by_entry(array: &str, name: &str, descending: bool) -> Self {
-        Self::default().then_entry(array, name, descending)
-    }
-
-    /// The same order; documents that are equal in it are ordered by an entry, see [`Sort::by_entry`].
+    /// The same for a path of a field, too.
     #[must_use]
-    pub fn then_entry(mut self, array: &str, name: &str, descending: bool) -> Self {
-        self.keys.push(SortKey::Entry { array: Path::new(array), name: name.to_owned(), descending });
+    pub fn then_by(mut self, path: Path, descending: bool) -> Self {
+        if !self.keys.iter().any(|key| key.path == path) {
+            self.keys.push(SortKey { path, descending });
+        }
         self
     }
 
@@ -148,7 +122,16 @@ impl Sort {
             let id = member(document.as_bytes(), b"_id").unwrap_or(MISSING);
             return Ok(SortValue { values: Box::new([Owned::copy(id)]) });
         }
-        let slots: Vec<Slot<'_>> = self.keys.iter().map(|key| Slot::new(key, document)).collect();
+        // Keys of one field go through the same values.
+        let mut entries: Vec<(&Entry, Cow<'_, [u8]>)> = Vec::new();
+        for entry in self.keys.iter().filter_map(|key| key.path.entry()) {
+            if !entries.iter().any(|(known, _)| *known == entry) {
+                entries.push((entry, entry.document(document.as_bytes())));
+            }
+        }
+        let root_of = |entry| entries.iter().find(|(known, _)| *known == entry).map(|(_, root)| &**root);
+        let slot = |key| Slot::new(key, key.path.entry().and_then(root_of));
+        let slots: Vec<Slot<'_>> = self.keys.iter().map(slot).collect();
         let mut lowest = None;
         self.tuples(slots, document.as_bytes(), &mut lowest)?;
         let values = lowest.unwrap_or_default().into_iter().map(Owned::copy).collect();
@@ -156,7 +139,7 @@ impl Sort {
     }
 
     fn is_by_id(&self) -> bool {
-        matches!(self.keys.as_slice(), [SortKey::Path { path, .. }] if path.as_str() == "_id")
+        matches!(self.keys.as_slice(), [key] if key.path.as_str() == "_id")
     }
 
     /// Which of two documents with these keys comes first.
@@ -166,7 +149,7 @@ impl Sort {
             .zip(left.values.iter().zip(&right.values))
             .map(|(key, (left, right))| {
                 let order = compare_views(left.value().view(), right.value().view());
-                if key.descending() { order.reverse() } else { order }
+                if key.descending { order.reverse() } else { order }
             })
             .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal)
@@ -198,6 +181,8 @@ const EMPTY: Value<'static> = Value::new(kind::UNDEFINED, &[]);
 struct Slot<'a> {
     /// The rest of the path; nothing when `value` is final.
     rest: &'a [Part],
+    /// Where the path begins, if not in the document.
+    root: Option<&'a [u8]>,
     value: Value<'a>,
     /// The continuation of the path if its next step is a position in the array just entered.
     position: Option<Position<'a>>,
@@ -211,13 +196,8 @@ struct Position<'a> {
 }
 
 impl<'a> Slot<'a> {
-    fn new(key: &'a SortKey, document: &'a RawDocument) -> Self {
-        match key {
-            SortKey::Path { path, .. } => Self { rest: path.parts(), value: MISSING, position: None },
-            SortKey::Entry { array, name, .. } => {
-                Self { rest: &[], value: entry(array, name, document), position: None }
-            }
-        }
+    fn new(key: &'a SortKey, root: Option<&'a [u8]>) -> Self {
+        Self { rest: key.path.parts(), root, value: MISSING, position: None }
     }
 }
 
@@ -240,7 +220,7 @@ impl Sort {
             }
             let position = slot.position.take();
             expands &= !position.as_ref().is_some_and(|position| position.in_array);
-            let (found, rest) = next_value(document, slot.rest, position)?;
+            let (found, rest) = next_value(slot.root.take().unwrap_or(document), slot.rest, position)?;
             slot.rest = rest;
             let Some(value) = found else {
                 (slot.rest, slot.value) = (&[], MISSING);
@@ -294,7 +274,7 @@ impl Sort {
         let better = lowest.as_ref().is_none_or(|lowest| {
             let orders = self.keys.iter().zip(tuple.iter().zip(lowest)).map(|(key, (left, right))| {
                 let order = compare_views(left.view(), right.view());
-                if key.descending() { order.reverse() } else { order }
+                if key.descending { order.reverse() } else { order }
             });
             orders.into_iter().find(|order| order.is_ne()) == Some(Ordering::Less)
         });
@@ -341,23 +321,4 @@ fn position_in<'a>(array: Value<'a>, rest: &'a [Part]) -> Option<Position<'a>> {
     let element = rest[0].member(array.bytes)?;
     let (found, after) = walk(array.bytes, rest);
     Some(Position { in_array: element.is_array(), found, rest: after })
-}
-
-fn entry<'a>(array: &Path, name: &str, document: &'a RawDocument) -> Value<'a> {
-    let mut found = MISSING;
-    array.any(document, Leaf::Whole, &mut |value, _| {
-        let entry = value.filter(|value| value.is_array()).and_then(|array| {
-            Elements::within(array.bytes).find(|element| {
-                element.value.is_document()
-                    && member(element.value.bytes, b"name")
-                        .is_some_and(|value| matches!(value.view(), View::Text(text) if text == name.as_bytes()))
-            })
-        });
-        if let Some(value) = entry.and_then(|entry| member(entry.value.bytes, b"value")) {
-            // As `$ifNull`, with which MongoDB computes this key.
-            found = if value.kind() == kind::UNDEFINED { MISSING } else { value };
-        }
-        entry.is_some()
-    });
-    found
 }

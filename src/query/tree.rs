@@ -48,7 +48,8 @@ impl Node {
     pub fn is_costly(&self) -> bool {
         match self {
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().any(Self::is_costly),
-            Self::Path(_, test) => test.is_costly(),
+            // No server knows the path of a field.
+            Self::Path(path, test) => path.entry().is_some() || test.is_costly(),
             Self::Expr(_) | Self::Schema(_) => true,
             Self::Always | Self::Holds | Self::Never | Self::Server(_) => false,
         }
@@ -63,6 +64,7 @@ impl Node {
         match self {
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().map(Self::bounded_work).sum(),
             Self::Expr(computed) => computed.bounded_work(),
+            Self::Path(path, _) if path.entry().is_some() => None,
             _ => Some(0.0),
         }
     }

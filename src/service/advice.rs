@@ -24,7 +24,7 @@ use crate::domain::acl::Permission;
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_input;
 use crate::domain::object_type::{Field, FieldOption};
-use crate::query::{Filter, Limits, STORED, Sort, SortKey};
+use crate::query::{Filter, Limits, OWN_OPERATOR, STORED, Sort};
 use crate::store::FindQuery;
 use crate::suggest;
 
@@ -127,6 +127,7 @@ async fn of_objects(
         told.or_else(|| values.iter().filter(|_| is_empty).find_map(|value| seen.no_option(place, value)))
     });
     let mut advice: Vec<String> = of_values.chain(said.operands.iter().cloned()).chain(said.changed_since()).collect();
+    advice.dedup();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
     advice.extend(unknown.map(|name| seen.unknown_field(name)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
@@ -139,12 +140,10 @@ async fn of_objects(
             advice.push(format!("an ascending order has no sign; write sort={}", plain(bare)));
         } else if first == STORED {
             advice.extend(rest.and_then(|rest| seen.entries(rest)));
-        } else if !object_input::members().contains(&first)
-            && let Some(absence) = lookup.absence(first, |question| types.scope(caller, question)).await?
-        {
-            let instead = rendered::instead_of(path, said.value_of(path));
-            let instead = instead.unwrap_or_else(|| seen.instead_of(first));
-            advice.push(format!("{}; {instead}", absence.said("object", first)));
+        } else if !object_input::members().contains(&first) {
+            let absence = lookup.absence(first, |question| types.scope(caller, question)).await?;
+            let instead = || rendered::instead_of(path, said.value_of(path)).unwrap_or_else(|| seen.instead_of(first));
+            advice.extend(absence.map(|absence| format!("{}; {}", absence.said("object", first), instead())));
         }
     }
     for path in &said.shown {
@@ -176,10 +175,10 @@ pub async fn of_list<R: Resource>(
         if advice.len() >= MOST_SAID {
             break;
         }
-        if !R::MEMBERS.contains(&first)
-            && first != "_id"
-            && let Some(absence) = lookup.absence(first, |question| question).await?
-        {
+        if R::MEMBERS.contains(&first) || first == "_id" {
+            continue;
+        }
+        if let Some(absence) = lookup.absence(first, |question| question).await? {
             let near = meant(first).filter(|meant| meant.starts_with('$') || R::MEMBERS.contains(meant));
             let instead = match near.or_else(|| suggest::nearest(first, R::MEMBERS)) {
                 Some(near) => format!("did you mean {near}?"),
@@ -208,13 +207,14 @@ impl<'a> Lookup<'a> {
         Self { services, collection, looked_up: BTreeSet::new(), begun: Instant::now() }
     }
 
-    /// What is known of a member that the service gives no document; nothing if some document has it all the same. `scope`
-    /// leaves those that the caller may see. Each name is looked up once.
+    /// Whether no document has this member. `scope` leaves those that the caller may see. Each name is looked up once.
     async fn absence(&mut self, name: &str, scope: impl Fn(Filter) -> Filter) -> Result<Option<Absence>, ServiceError> {
-        let left = LOOKING.min(self.services.max_time).saturating_sub(self.begun.elapsed());
-        let is_over = self.looked_up.len() >= MOST || left < Duration::from_millis(1);
-        if is_over || !self.looked_up.insert(name.to_owned()) {
+        if !self.looked_up.insert(name.to_owned()) {
             return Ok(None);
+        }
+        let left = LOOKING.min(self.services.max_time).saturating_sub(self.begun.elapsed());
+        if self.looked_up.len() > MOST || left < Duration::from_millis(1) {
+            return Ok(Some(Absence::FromModel));
         }
         let question = scope(Filter::parse(&doc! { name: { "$exists": true } }, &Limits::NONE)?);
         // A question that is answered must not fail for its advice.
@@ -317,9 +317,9 @@ impl Said {
 
     fn order(&mut self, sort: &Sort) {
         for key in sort.keys() {
-            match key {
-                SortKey::Path { path, .. } => self.further.push(path.as_str().to_owned()),
-                SortKey::Entry { name, .. } => drop(self.entries.insert(name.clone())),
+            match key.path.entry() {
+                None => self.further.push(key.path.as_str().to_owned()),
+                Some(entry) => drop(self.entries.insert(entry.name().to_owned())),
             }
         }
     }
@@ -351,6 +351,11 @@ impl Said {
                     parts.iter().filter_map(Bson::as_document).for_each(|part| self.conditions(part));
                 }
                 ("$expr", expression) => self.expression(expression),
+                (OWN_OPERATOR, Bson::Document(said)) => {
+                    if let (Ok(name), None, Some(value)) = (said.get_str("name"), said.get("rest"), said.get("is")) {
+                        self.value(|| Place::Field(name.to_owned()), value);
+                    }
+                }
                 (operator, _) if operator.starts_with('$') => {}
                 (STORED, value) => self.entry(value),
                 ("fields.name", Bson::String(name)) => drop(self.entries.insert(name.clone())),

@@ -7,6 +7,7 @@ use super::error::ServiceError;
 use super::services::Services;
 use super::type_catalog::Types;
 use crate::domain::acl::Permission;
+use crate::domain::object_fields::ValueKind;
 use crate::query::{FieldNames, Fields};
 
 /// The fields of the types whose objects the caller may read.
@@ -51,6 +52,12 @@ impl FieldNames for VisibleFields {
 
     fn known(&self, types: Option<&[i64]>) -> Vec<&str> {
         self.types.field_names().filter(|name| self.is_known(name, types)).collect()
+    }
+
+    fn holds_arrays(&self, name: &str) -> bool {
+        let types = self.types.with_field(name).iter().filter_map(|type_id| self.types.get(*type_id));
+        let mut kinds = types.flat_map(|entry| &entry.object_type.fields).filter(|field| field.name == name);
+        kinds.any(|field| ValueKind::named(&field.kind) == ValueKind::Any)
     }
 
     fn hides_some(&self) -> bool {

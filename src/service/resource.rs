@@ -19,7 +19,7 @@ use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
 use crate::json::shell::for_shell;
 use crate::json::write::{DateStyle, Shape, write_document};
-use crate::query::{Filter, Limits};
+use crate::query::{Filter, Limits, for_server};
 use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Hint, Page, StoreError, Unit};
 
 /// How often a change is tried again when others change the same document at the same time.
@@ -171,7 +171,7 @@ async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Res
 /// The caller's part of a filter, for MongoDB's tools.
 fn asked(filter: &Filter) -> serde_json::Value {
     let asked = filter.guarded().map_or(filter, |guarded| &guarded.question);
-    let (asked, mut text) = (raw(asked.document()), Vec::new());
+    let (asked, mut text) = (raw(&for_server(asked.document())), Vec::new());
     // It was read from JSON, and has been kept as BSON since.
     let written = write_document(&asked, Shape::whole(DateStyle::Millis), &mut text);
     for_shell(written.ok().and_then(|()| serde_json::from_slice(&text).ok()).unwrap_or_default())

@@ -22,7 +22,7 @@ use crate::domain::schema::without_unknown;
 use crate::domain::user::{FIRST_ADMIN, OIDC_AUTHENTICATOR};
 use crate::domain::user_input::{PASSWORD, USER};
 use crate::domain::{Violation, document, user_input, webhook_input};
-use crate::query::{Filter, Sort, SortKey, Update};
+use crate::query::{Filter, Sort, Update};
 use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS, WEBHOOKS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 
@@ -360,10 +360,7 @@ fn contended() -> ServiceError {
 /// # Errors
 /// [`ErrorCode::PasswordNotReadable`].
 pub fn refuse_password(filter: &Document, sort: &Sort) -> Result<(), ServiceError> {
-    let sorted = sort.keys().iter().any(|key| match key {
-        SortKey::Path { path, .. } => touches_password(path.as_str()),
-        SortKey::Entry { .. } => false,
-    });
+    let sorted = sort.keys().iter().any(|key| touches_password(key.path.as_str()));
     if sorted || asks_for_password(&Bson::Document(filter.clone())) {
         let message = "password can be neither filtered nor sorted by: there is nothing to read there";
         return Err(ServiceError::refused(ErrorCode::PasswordNotReadable, message));

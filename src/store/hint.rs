@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::FindQuery;
-use crate::query::{Node, Sort, SortKey, Test};
+use crate::query::{Node, Sort, Test};
 
 /// Up to this number of examined documents there is no hint.
 const FREE: u64 = 1000;
@@ -93,10 +93,8 @@ fn useful_index(filter: &Node, sort: &Sort) -> Vec<String> {
     let mut index = paths.equal;
     // Keys of arrays are in no order that a document has.
     if !paths.through_array {
-        let sorted = sort.keys().iter().map_while(|key| match key {
-            SortKey::Path { path, .. } => Some(path.as_str().to_owned()),
-            SortKey::Entry { .. } => None,
-        });
+        let sorted = sort.keys().iter().map(|key| &key.path).take_while(|path| path.entry().is_none());
+        let sorted = sorted.map(|path| path.as_str().to_owned());
         // Without a condition that has bounds, the total needs all documents, in any order.
         if matches!(filter, Node::Always) || !index.is_empty() || !paths.range.is_empty() {
             index.extend(sorted);
@@ -119,7 +117,9 @@ impl Paths {
     fn add(&mut self, node: &Node, prefix: &str) {
         match node {
             Node::And(nodes) => nodes.iter().for_each(|node| self.add(node, prefix)),
-            Node::Path(path, test) => self.add_test(test, &format!("{prefix}{}", path.as_str())),
+            Node::Path(path, test) if path.entry().is_none() => {
+                self.add_test(test, &format!("{prefix}{}", path.as_str()));
+            }
             _ => {}
         }
     }

@@ -13,7 +13,6 @@ use crate::http::schema::{ListOf, Listing, LogEntry, operation};
 use crate::http::sent::Sent;
 use crate::http::state::HttpState;
 use crate::json::write::DateStyle;
-use crate::query::SortKey;
 use crate::service::history::entries::{self as history, KNOWN, Logs};
 use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::suggest;
@@ -102,9 +101,7 @@ async fn params(state: &HttpState, caller: &Authenticated, sent: Sent) -> Result
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     allowed(params.query.filter.document())?;
     for key in params.query.sort.keys() {
-        if let SortKey::Path { path, .. } = key {
-            known("sort", path.as_str())?;
-        }
+        known("sort", key.path.as_str())?;
     }
     Ok(params)
 }

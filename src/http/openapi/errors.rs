@@ -164,7 +164,7 @@ const GROUP_WRITES: Of = Operations(&["create_group", "update_group", "patch_gro
 pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
     match code {
         ErrorCode::BadRequest => &[All],
-        ErrorCode::ParameterInvalid => &[Rest],
+        ErrorCode::ParameterInvalid => &[Rest, Operations(&["openapi"])],
         ErrorCode::BodyUnreadable => &[Bodies],
         ErrorCode::BodyUnexpected => &[Bodiless],
         ErrorCode::JsonMalformed => &[Bodies],

@@ -3,52 +3,110 @@
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
-use super::{FieldPath, Fields, STORED, expressions};
+use super::{FieldPath, Fields, STORED, VALUE, expressions};
+use crate::query::entry;
 use crate::query::error::{Location, QueryError};
 use crate::query::filter::{Filter, Limits};
 use crate::query::operators::{is_operators, truthy};
 
-/// The operators that may match an object without the entry, whatever their operand.
-const NEGATIVE: [&str; 4] = ["$ne", "$nin", "$not", "$exists"];
-
-/// A filter without `f.`.
-pub(super) fn rewritten(fields: &Fields, filter: &Document) -> Result<Document, QueryError> {
-    conditions(fields, filter, &mut Location::new("filter"))
+/// Conditions that all hold exactly where a filter does.
+#[derive(Default)]
+struct Rewritten {
+    /// What a server may be asked. Alone they find all that the filter finds, and maybe more.
+    stored: Vec<Document>,
+    /// What the service tests beside them.
+    tested: Vec<Document>,
 }
 
-/// The conditions of a document, without `f.`.
-pub(super) fn conditions(fields: &Fields, filter: &Document, at: &mut Location) -> Result<Document, QueryError> {
-    let (mut others, mut entries) = (Document::new(), Vec::new());
+impl Rewritten {
+    fn add(&mut self, other: Self) {
+        self.stored.extend(other.stored);
+        self.tested.extend(other.tested);
+    }
+
+    fn is_exact(&self) -> bool {
+        self.tested.is_empty()
+    }
+
+    /// All of it.
+    fn whole(self) -> Document {
+        joined(Document::new(), self.stored.into_iter().chain(self.tested).collect())
+    }
+
+    /// It does not hold.
+    fn negated(self) -> Self {
+        if !self.is_exact() {
+            return Self { stored: Vec::new(), tested: vec![doc! { "$nor": [self.whole()] }] };
+        }
+        let whole = self.whole();
+        let is_of_entries = |operators: &&Document| operators.keys().eq(["$elemMatch"]);
+        let negation = match whole.get_document(STORED).ok().filter(|_| whole.len() == 1).filter(is_of_entries) {
+            Some(operators) => doc! { STORED: { "$not": operators } },
+            None => doc! { "$nor": [whole] },
+        };
+        Self { stored: vec![negation], tested: Vec::new() }
+    }
+}
+
+/// A filter without `f.`.
+pub(super) fn rewritten(fields: &Fields, filter: &Document, at: &mut Location) -> Result<Document, QueryError> {
+    conditions(fields, filter, at).map(Rewritten::whole)
+}
+
+fn conditions(fields: &Fields, filter: &Document, at: &mut Location) -> Result<Rewritten, QueryError> {
+    let (mut others, mut rewritten) = (Document::new(), Rewritten::default());
     for (name, value) in filter {
         at.enter(name.as_str());
         match (name.as_str(), value) {
             ("$and" | "$or" | "$nor", Bson::Array(branches)) => {
-                others.insert(name, self::branches(fields, branches, at)?);
+                let all = self::branches(fields, branches, at)?;
+                let Rewritten { mut stored, tested } = logical(name, all);
+                stored.pop().into_iter().for_each(|stored| others.extend(stored));
+                rewritten.tested.extend(tested);
             }
             ("$expr", value) => {
                 others.insert(name, expressions::rewritten(fields, STORED, value, at)?);
             }
             (path, value) => match fields.resolved(path, at)? {
-                Some(path) => entries.extend(field(&path, value)),
+                Some(path) => rewritten.add(field(fields, &path, value)),
                 None => drop(others.insert(name, value.clone())),
             },
         }
         at.leave();
     }
-    Ok(joined(others, entries))
+    rewritten.stored = match joined(others, rewritten.stored) {
+        nothing if nothing.is_empty() => Vec::new(),
+        all => vec![all],
+    };
+    Ok(rewritten)
 }
 
-fn branches(fields: &Fields, branches: &[Bson], at: &mut Location) -> Result<Bson, QueryError> {
-    let mut rewritten = Vec::with_capacity(branches.len());
+fn branches(fields: &Fields, branches: &[Bson], at: &mut Location) -> Result<Vec<Rewritten>, QueryError> {
+    let mut all = Vec::with_capacity(branches.len());
     for (index, branch) in branches.iter().enumerate() {
         at.enter(index.to_string());
-        rewritten.push(match branch {
-            Bson::Document(filter) => Bson::Document(conditions(fields, filter, at)?),
-            other => other.clone(),
-        });
+        all.extend(branch.as_document().map(|filter| conditions(fields, filter, at)).transpose()?);
         at.leave();
     }
-    Ok(Bson::Array(rewritten))
+    Ok(all)
+}
+
+/// `$and`, `$or` or `$nor` of conditions.
+fn logical(operator: &str, branches: Vec<Rewritten>) -> Rewritten {
+    let all = |documents: Vec<Document>| Some(doc! { operator: documents });
+    let wholes = |branches: Vec<Rewritten>| branches.into_iter().map(Rewritten::whole).collect();
+    let stored = || branches.iter().map(|branch| joined(Document::new(), branch.stored.clone())).collect();
+    let (stored, tested) = match operator {
+        "$and" => (all(stored()), branches.into_iter().flat_map(|branch| branch.tested).collect()),
+        "$or" if branches.iter().all(Rewritten::is_exact) => (all(stored()), Vec::new()),
+        "$or" => (all(stored()), vec![doc! { operator: wholes(branches) }]),
+        _ => {
+            let (exact, others): (Vec<_>, Vec<_>) = branches.into_iter().partition(Rewritten::is_exact);
+            let of = |branches: Vec<Rewritten>| if branches.is_empty() { None } else { all(wholes(branches)) };
+            (of(exact), of(others).into_iter().collect())
+        }
+    };
+    Rewritten { stored: stored.into_iter().collect(), tested }
 }
 
 /// All of it holds. One condition stands beside the others where the name is free.
@@ -66,66 +124,100 @@ fn joined(mut others: Document, mut conditions: Vec<Document>) -> Document {
     doc! { "$and": conditions }
 }
 
-/// What is said of one field: one condition for what an entry must be, and one for each negation.
-fn field(path: &FieldPath<'_>, said: &Bson) -> Vec<Document> {
-    let Bson::Document(operators) = said else { return vec![some_entry(path, said)] };
-    if !is_operators(operators) {
-        return vec![some_entry(path, said)];
-    }
-    let (mut together, mut conditions) = (Document::new(), Vec::new());
-    for (operator, operand) in operators {
-        match operator.as_str() {
-            "$ne" => conditions.push(no_entry(path, &doc! { "$eq": operand }.into())),
-            "$nin" => conditions.push(no_entry(path, &doc! { "$in": operand }.into())),
-            "$not" => conditions.push(not(path, operand)),
-            "$exists" => conditions.push(exists(path, truthy(operand))),
-            _ => drop(together.insert(operator, operand.clone())),
-        }
-    }
-    if !together.is_empty() {
-        conditions.insert(0, some_entry(path, &together.into()));
-    }
-    conditions
-}
-
-/// No entry does what is negated. What is negated twice is said as such: two negations cancel.
-fn not(path: &FieldPath<'_>, negated: &Bson) -> Document {
-    match negated {
-        Bson::Document(operators) if operators.keys().any(|operator| NEGATIVE.contains(&operator.as_str())) => {
-            doc! { "$nor": [joined(Document::new(), field(path, negated))] }
-        }
-        _ => no_entry(path, negated),
-    }
-}
-
-fn exists(path: &FieldPath<'_>, wanted: bool) -> Document {
-    let entry = match path.rest {
-        None => doc! { "name": path.name },
-        Some(_) => doc! { "name": path.name, path.in_entry(): { "$exists": true } },
+/// What is said of one field. Each operator is met by a value of its own.
+fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
+    let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
+        return one(fields, path, "$eq", said, said);
     };
-    if wanted {
-        doc! { STORED: { "$elemMatch": entry } }
-    } else {
-        doc! { STORED: { "$not": { "$elemMatch": entry } } }
+    if needs_server(said) {
+        return Rewritten { stored: vec![some_entry(path, said)], tested: Vec::new() };
     }
+    let mut all = Rewritten::default();
+    for (operator, operand) in operators {
+        let of = |operator: &str| one(fields, path, operator, operand, &doc! { operator: operand }.into());
+        all.add(match operator.as_str() {
+            "$ne" => of("$eq").negated(),
+            "$nin" => of("$in").negated(),
+            "$not" => field(fields, path, operand).negated(),
+            "$exists" if !truthy(operand) => {
+                one(fields, path, "$exists", &true.into(), &doc! { "$exists": true }.into()).negated()
+            }
+            "$all" => {
+                let items = operand.as_array().filter(|items| !items.is_empty());
+                let each = |item: &Bson| one(fields, path, operator, item, &doc! { operator: [item] }.into());
+                items.map_or_else(|| of("$in"), |items| items.iter().map(each).fold(Rewritten::default(), both))
+            }
+            "$options" => continue,
+            "$regex" => {
+                let options = operators.get("$options").map(|options| ("$options".to_owned(), options.clone()));
+                let said: Document = [(operator.clone(), operand.clone())].into_iter().chain(options).collect();
+                one(fields, path, operator, operand, &said.into())
+            }
+            operator => of(operator),
+        });
+    }
+    all
 }
 
-/// Some entry has such a value. An object without the entry has a missing one: it matches where MongoDB lets missing values
-/// match, as with null.
+fn both(mut one: Rewritten, other: Rewritten) -> Rewritten {
+    one.add(other);
+    one
+}
+
+/// What one operator says, none that negates.
+///
+/// Several entries of one name are an array of their values. So each entry tells for itself what is said of elements and of
+/// members of elements, as long as no value is an array: an array in an array is no element.
+fn one(fields: &Fields, path: &FieldPath<'_>, operator: &str, operand: &Bson, said: &Bson) -> Rewritten {
+    let is_missing = matches(said, &doc! {});
+    let is_of_elements = is_of_elements(operator, operand) && !path.goes_by_position();
+    let is_existence = operator == "$exists" && path.rest.is_none();
+    let is_exact = is_of_elements
+        && (is_existence || !fields.names.holds_arrays(path.name))
+        && !(is_missing && path.rest.is_some());
+    let there = doc! { "$exists": true };
+    let any = some_entry(&FieldPath { rest: None, ..*path }, &there.clone().into());
+    let stored = match (is_of_elements, is_missing) {
+        (true, false) => vec![some_entry(path, said)],
+        (true, true) => {
+            let mut entry = doc! { "name": path.name, path.in_entry(): said };
+            let value = entry.get_document(VALUE).ok().filter(|said| is_operators(said)).cloned();
+            let value = value.or_else(|| Some(doc! { "$eq": entry.get(VALUE)? })).unwrap_or_default();
+            entry.insert(VALUE, value.into_iter().chain(there).collect::<Document>());
+            let entry = doc! { STORED: { "$elemMatch": entry } };
+            vec![doc! { "$or": [entry, { STORED: { "$not": any.get(STORED) } }] }]
+        }
+        (false, false) => vec![any],
+        (false, true) => Vec::new(),
+    };
+    let tested = vec![entry::condition(path.name, path.rest, said.clone())];
+    Rewritten { stored, tested: if is_exact { Vec::new() } else { tested } }
+}
+
 fn some_entry(path: &FieldPath<'_>, said: &Bson) -> Document {
-    let entry = doc! { STORED: { "$elemMatch": { "name": path.name, path.in_entry(): said } } };
-    if matches_missing(said) {
-        doc! { "$or": [entry, exists(&FieldPath { rest: None, ..*path }, false)] }
-    } else {
-        entry
+    doc! { STORED: { "$elemMatch": { "name": path.name, path.in_entry(): said } } }
+}
+
+/// Whether it is said of elements of an array alone, and never of an array as a whole.
+fn is_of_elements(operator: &str, operand: &Bson) -> bool {
+    let is_whole = |value: &Bson| matches!(value, Bson::Array(_) | Bson::MinKey | Bson::MaxKey);
+    match operator {
+        "$eq" | "$gt" | "$gte" | "$lt" | "$lte" => !is_whole(operand),
+        "$in" => !operand.as_array().is_some_and(|values| values.iter().any(is_whole)),
+        "$all" => !is_whole(operand) && !operand.as_document().is_some_and(|item| item.contains_key("$elemMatch")),
+        "$type" => !matches(&doc! { operator: operand }.into(), &doc! { "value": [] }),
+        operator => operator.starts_with("$bits") || ["$regex", "$mod", "$exists"].contains(&operator),
     }
 }
 
-fn no_entry(path: &FieldPath<'_>, said: &Bson) -> Document {
-    doc! { STORED: { "$not": { "$elemMatch": { "name": path.name, path.in_entry(): said } } } }
+/// Whether only a server can answer.
+fn needs_server(said: &Bson) -> bool {
+    let filter = Filter::parse(&doc! { VALUE: said }, &Limits::NONE);
+    filter.is_ok_and(|filter| filter.needs_server().is_some())
 }
 
-fn matches_missing(said: &Bson) -> bool {
-    let filter = Filter::parse(&doc! { "value": said }, &Limits::NONE);
-    filter.is_ok_and(|filter| filter.matches(&RawDocumentBuf::new()).unwrap_or(false))
+fn matches(said: &Bson, document: &Document) -> bool {
+    let filter = Filter::parse(&doc! { VALUE: said }, &Limits::NONE);
+    let document = RawDocumentBuf::try_from(document);
+    filter.is_ok_and(|filter| document.is_ok_and(|document| filter.matches(&document).unwrap_or(false)))
 }

@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::{FieldPath, Fields};
+use crate::query::entry;
 use crate::query::error::{Location, QueryError};
 
 /// What a text in an expression begins with that stands for a field.
@@ -42,15 +43,11 @@ pub(super) fn rewritten(fields: &Fields, array: &str, value: &Bson, at: &mut Loc
     })
 }
 
-/// The expression for the value of a field; missing where the object has none.
+/// The expression for the value of a field.
 pub(super) fn value_of(path: &FieldPath<'_>, array: &str) -> Document {
-    let value = format!("$$entry.{}", path.in_entry());
-    doc! { "$let": { "vars": { "entry": first_entry(array, path.name) }, "in": value } }
-}
-
-/// The expression for the first element of an array whose `name` is `name`; missing where there is none.
-pub fn first_entry(array: &str, name: &str) -> Document {
-    let array = format!("${array}");
-    let named = doc! { "$filter": { "input": &array, "cond": { "$eq": ["$$this.name", { "$literal": name }] } } };
-    doc! { "$arrayElemAt": [{ "$cond": [{ "$isArray": [&array] }, named, []] }, 0] }
+    let value = entry::value_of(array, path.name);
+    match path.rest {
+        Some(rest) => doc! { "$let": { "vars": { "value": value }, "in": format!("$$value.{rest}") } },
+        None => value,
+    }
 }

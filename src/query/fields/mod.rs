@@ -1,8 +1,8 @@
 //! `f.<name>`: the value of a field by its name, in filters, sorts, projections and expressions about objects.
 //!
-//! An object stores its fields as an array of entries with a name and a value. A condition on `f.<name>` is rewritten once
-//! into a condition on that array, so the rest of the program knows only MongoDB's language. For the meaning of each
-//! operator with absent, null and array values see docs/filters.md, Fields by their names.
+//! An object stores its fields as an array of entries with a name and a value. [`Entry`](super::Entry) says what `f.<name>` means.
+//! Here a question is rewritten once into one on that array, which indexes and servers know. Where that says not quite the same,
+//! it finds more, and a condition of the service beside it decides.
 
 mod conditions;
 mod expressions;
@@ -16,19 +16,18 @@ use bson::{Bson, DateTime, Document};
 
 use super::budget::Effort;
 use super::compare::number;
+use super::entry::{STORED, VALUE};
 use super::error::{Location, QueryError, code};
 use super::filter::{Filter, Limits};
 use super::number::Number;
+use super::path::Path;
 use super::projection::Projection;
 use crate::suggest;
 
-pub use expressions::first_entry;
-pub use pipelines::order_stages;
+pub use pipelines::{keys_beside, order_stages};
 
 /// What a path begins with that stands for a field.
 const PREFIX: &str = "f.";
-/// The array of entries in a stored object.
-pub const STORED: &str = "fields";
 /// The array of entries in a rendered object.
 pub const RENDERED: &str = "type_information.fields";
 
@@ -49,6 +48,9 @@ pub trait FieldNames: Send + Sync {
     /// All known names, to propose one in place of an unknown one.
     fn known(&self, types: Option<&[i64]>) -> Vec<&str>;
 
+    /// Whether a field of this name, of whatever type, may hold an array.
+    fn holds_arrays(&self, name: &str) -> bool;
+
     /// Whether there are types whose names the caller may not know here.
     fn hides_some(&self) -> bool {
         false
@@ -61,6 +63,8 @@ pub struct Fields {
     names: Arc<dyn FieldNames>,
     /// The types that the question is about, where it says so.
     types: Option<Vec<i64>>,
+    /// Whether `f` is a member like any other: documents have one, or are no objects.
+    is_plain: bool,
     /// Whether a name was refused.
     has_refused: Arc<AtomicBool>,
 }
@@ -75,14 +79,20 @@ struct FieldPath<'p> {
 impl FieldPath<'_> {
     /// The path from an entry to what is meant.
     fn in_entry(&self) -> String {
-        self.rest.map_or_else(|| "value".to_owned(), |rest| format!("value.{rest}"))
+        self.rest.map_or_else(|| VALUE.to_owned(), |rest| format!("{VALUE}.{rest}"))
+    }
+
+    /// Whether it may lead to an element by its position, or to an array as a whole.
+    fn goes_by_position(&self) -> bool {
+        let step = self.rest.and_then(|rest| rest.split('.').next());
+        step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
     }
 }
 
 impl Fields {
     /// Reads the names of fields that the caller may know.
     pub fn new(names: Arc<dyn FieldNames>) -> Self {
-        Self { names, types: None, has_refused: Arc::default() }
+        Self { names, types: None, is_plain: false, has_refused: Arc::default() }
     }
 
     /// Whether a name was refused because no type has it, here or in a copy.
@@ -119,7 +129,7 @@ impl Fields {
         if !mentions_fields(document) {
             return Ok(as_sent);
         }
-        let rewritten = conditions::rewritten(&self.clone().within(document), document)?;
+        let rewritten = conditions::rewritten(&self.clone().within(document), document, &mut Location::new("filter"))?;
         Filter::parse_with(&rewritten, &unlimited(limits), now, effort)
     }
 
@@ -145,25 +155,18 @@ impl Fields {
         Ok(projection.with_entries(entries))
     }
 
-    /// The name of the field whose value a key of an order is; `None` when the path is not one of a field.
+    /// The path that a key of an order is; `None` when it is not one of a field.
     ///
     /// # Errors
-    /// A name that no type has; a path into a value.
-    pub fn sort_key<'p>(&self, path: &'p str) -> Result<Option<&'p str>, QueryError> {
-        let at = Location::new("sort");
-        match self.resolved(path, &at)? {
-            None => Ok(None),
-            Some(FieldPath { name, rest: None }) => Ok(Some(name)),
-            Some(FieldPath { name, rest: Some(rest) }) => {
-                let message = format!("sorts by whole values only: leave .{rest} out and sort by f.{name}");
-                Err(at.malformed(code::BAD_VALUE, message))
-            }
-        }
+    /// A name that no type has.
+    pub fn sort_key(&self, path: &str) -> Result<Option<Path>, QueryError> {
+        let field = self.resolved(path, &Location::new("sort"))?;
+        Ok(field.map(|field| Path::of_field(field.name, field.rest)))
     }
 
     /// The field that a path stands for. Names may have dots: the longest one that is known counts.
     fn resolved<'p>(&self, path: &'p str, at: &Location) -> Result<Option<FieldPath<'p>>, QueryError> {
-        let Some(said) = path.strip_prefix(PREFIX) else { return Ok(None) };
+        let Some(said) = path.strip_prefix(PREFIX).filter(|_| !self.is_plain) else { return Ok(None) };
         let types = self.types.as_deref();
         let mut ends = said.match_indices('.').map(|(position, _)| position).chain([said.len()]);
         let is_name = |end: &usize| *end <= LONGEST_NAME && self.names.is_known(&said[..*end], types);
@@ -193,7 +196,7 @@ impl Fields {
 
 /// The limits for what the service makes of a question that keeps the client's.
 fn unlimited(limits: &Limits) -> Limits {
-    Limits { max_depth: Limits::NONE.max_depth, max_nodes: usize::MAX, ..*limits }
+    Limits { max_depth: Limits::NONE.max_depth, max_nodes: usize::MAX, own_operator: true, ..*limits }
 }
 
 /// Whether a name or a text anywhere in it begins as those of fields do.

@@ -23,6 +23,10 @@ impl FieldNames for Known {
     fn known(&self, types: Option<&[i64]>) -> Vec<&str> {
         ["a", "x.y", "b", "x"].into_iter().filter(|name| self.is_known(name, types)).collect()
     }
+
+    fn holds_arrays(&self, name: &str) -> bool {
+        name == "x"
+    }
 }
 
 fn fields() -> Fields {
@@ -68,10 +72,10 @@ fn found(document: Document) -> Vec<i32> {
 fn some_entry_of_the_name_has_the_value() {
     assert_eq!(found(doc! { "f.a": 1 }), [1, 5, 7]);
     assert_eq!(found(doc! { "f.a": { "$gt": 2 } }), [2, 5, 7]);
-    assert_eq!(found(doc! { "f.a": { "$gt": 2, "$lt": 8 } }), [2, 5]);
+    assert_eq!(found(doc! { "f.a": { "$gt": 2, "$lt": 8 } }), [2, 5, 7]);
     assert_eq!(found(doc! { "f.a": { "$in": [5, "text"] } }), [2, 5, 8]);
     assert_eq!(found(doc! { "f.a": { "$regex": "^te" } }), [8]);
-    assert_eq!(found(doc! { "f.a": { "$size": 2 } }), [5]);
+    assert_eq!(found(doc! { "f.a": { "$size": 2 } }), [5, 7]);
     assert_eq!(found(doc! { "f.a": { "$type": "int" }, "f.b": 1 }), [2]);
     assert_eq!(found(doc! { "f.a": { "$all": [1, 5] } }), [5]);
     assert_eq!(found(doc! { "f.x.y": 3 }), [8]);
@@ -97,12 +101,45 @@ fn two_negations_cancel() {
 }
 
 #[test]
+fn several_entries_are_an_array_of_their_values() {
+    let entry = |value: Bson| doc! { "name": "x", "value": value };
+    let object = |values: &[Bson]| {
+        let entries: Vec<Document> = values.iter().cloned().map(entry).collect();
+        RawDocumentBuf::try_from(&doc! { "fields": entries }).expect("a document")
+    };
+    let (nested, scalars) = (object(&[bson!([1, 5]), 7.into()]), object(&[1.into(), 9.into()]));
+    for (condition, of_nested, of_scalars) in [
+        // An array among them is an element, whose own elements are none.
+        (bson!(1), false, true),
+        (bson!([1, 5]), true, false),
+        (bson!([[1, 5], 7]), true, false),
+        (bson!({ "$size": 2 }), true, true),
+        (bson!({ "$type": "array" }), true, true),
+        (bson!({ "$elemMatch": { "$gt": 5 } }), true, true),
+        (bson!({ "$gt": 2, "$lt": 8 }), true, true),
+        (bson!({ "$ne": 1 }), true, false),
+        (bson!({ "$all": [1, 9] }), false, true),
+        (bson!({ "$not": { "$size": 2 } }), false, false),
+    ] {
+        let filter = filter(&doc! { "f.x": &condition }).expect("the filter is right");
+        let found = [&nested, &scalars].map(|object| filter.matches(object).expect("it does not fail"));
+        assert_eq!(found, [of_nested, of_scalars], "{condition}");
+    }
+    let first = filter(&doc! { "f.x.0": 1 }).expect("the filter is right");
+    assert!(first.matches(&scalars).expect("it does not fail"));
+    assert!(!first.matches(&object(&[1.into()])).expect("it does not fail"));
+}
+
+#[test]
 fn null_is_an_entry_with_null_or_no_entry() {
     for null in [bson!(null), bson!({ "$eq": null }), bson!({ "$in": [null] }), bson!({ "$lte": null })] {
         assert_eq!(found(doc! { "f.a": &null }), [3, 4, 9], "{null}");
     }
     assert_eq!(found(doc! { "f.a": { "$exists": true, "$ne": null } }), [1, 2, 5, 6, 7, 8]);
-    assert_eq!(found(doc! { "f.a": { "$ne": null } }), [1, 2, 3, 5, 6, 7, 8, 9]);
+    let with_value = [1, 2, 5, 6, 7, 8];
+    assert_eq!(found(doc! { "f.a": { "$ne": null } }), with_value);
+    assert_eq!(found(doc! { "f.a": { "$nin": [null, "x"] } }), with_value);
+    assert_eq!(found(doc! { "f.a": { "$not": { "$in": [null] } } }), with_value);
     assert_eq!(found(doc! { "f.a": { "$type": "null" } }), [4]);
 }
 
@@ -118,9 +155,10 @@ fn existing_is_said_of_the_entry() {
 }
 
 #[test]
-fn expressions_take_the_first_entry_of_the_name() {
+fn expressions_take_the_value_or_an_array_of_all() {
     assert_eq!(found(doc! { "$expr": { "$gt": ["$f.b", "$f.a"] } }), [1, 3]);
-    assert_eq!(found(doc! { "$expr": { "$eq": ["$f.a", 1] } }), [1, 7]);
+    assert_eq!(found(doc! { "$expr": { "$eq": ["$f.a", 1] } }), [1]);
+    assert_eq!(found(doc! { "$expr": { "$eq": ["$f.a", [1, 9]] } }), [7]);
     assert_eq!(found(doc! { "$expr": { "$eq": [{ "$literal": "$f.a" }, "$f.a"] } }), [] as [i32; 0]);
     assert_eq!(found(doc! { "$expr": { "$eq": [{ "$const": "$f.a" }, "$f.a"] } }), [] as [i32; 0]);
     assert_eq!(found(doc! { "$expr": { "$eq": ["$f.a.deep", [7, 8]] } }), [6]);
@@ -157,15 +195,25 @@ fn a_name_that_no_type_has_is_refused_with_its_place_and_the_nearest() {
     assert_eq!(error(doc! { "f.a": { "$mod": [0, 1] } }).pointer, "/f.a/$mod");
 }
 
+/// The ids of the objects in the order of a field.
+fn sorted(path: &str, descending: bool) -> Vec<i32> {
+    let path = fields().sort_key(path).expect("known").expect("a field");
+    let sort = Sort::default().then_by(path, descending).then("public_id", false);
+    let raw = |object: Document| RawDocumentBuf::try_from(&object).expect("a document");
+    let mut all: Vec<_> =
+        objects().into_iter().map(|object| (sort.key_of(&raw(object.clone())).expect("a key"), object)).collect();
+    all.sort_by(|left, right| sort.compare(&left.0, &right.0));
+    all.iter().map(|(_, object)| object.get_i32("public_id").expect("an id")).collect()
+}
+
 #[test]
-fn a_sort_takes_whole_values() {
-    assert_eq!(fields().sort_key("f.a").expect("known"), Some("a"));
-    assert_eq!(fields().sort_key("f.x.y").expect("known"), Some("x.y"));
+fn a_sort_takes_the_lowest_of_several_values_and_of_an_array_or_descending_the_highest() {
+    assert_eq!(sorted("f.a", false), [3, 4, 9, 1, 5, 7, 2, 8, 6]);
+    assert_eq!(sorted("f.a", true), [6, 8, 7, 2, 5, 1, 3, 4, 9]);
+    assert_eq!(sorted("f.a.deep", true), [6, 1, 2, 3, 4, 5, 7, 8, 9]);
+    assert_eq!(sorted("f.x.y", true), [8, 1, 2, 3, 4, 5, 6, 7, 9]);
     assert_eq!(fields().sort_key("public_id").expect("no field"), None);
     assert!(fields().sort_key("f.zz").is_err());
-    let refused = fields().sort_key("f.b.deep").expect_err("a path into a value");
-    assert!(refused.message.contains("sort by f.b"), "{}", refused.message);
-    assert_eq!(Sort::by_entry("fields", "a", false).keys().len(), 1);
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]

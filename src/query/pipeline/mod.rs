@@ -145,7 +145,7 @@ impl Pipeline {
         if filter.document().is_empty() {
             return Self::empty();
         }
-        let unbounded = (!filter.tree().is_bounded()).then_some((0, 0));
+        let unbounded = (!filter.is_bounded()).then_some((0, 0));
         Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)], unbounded }
     }
 

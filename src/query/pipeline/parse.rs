@@ -233,8 +233,8 @@ impl PipelineParser {
     fn condition(&mut self, operand: &Bson) -> Result<Stage, QueryError> {
         let Bson::Document(condition) = operand else { return self.fail(15959, "$match takes a filter") };
         let tree = self.filter.document(condition, Level::Top)?.settled();
-        let server = self.filter.server.take();
-        Ok(Stage::Match(Filter::of_tree(condition.clone(), tree, server)))
+        let (server, has_own) = (self.filter.server.take(), std::mem::take(&mut self.filter.has_own));
+        Ok(Stage::Match(Filter::of_tree(condition.clone(), tree, server, has_own)))
     }
 
     /// The keys of an order.

@@ -9,7 +9,7 @@ use super::{Budget, EvalError, QueryError, Sort};
 use crate::query::budget::size_of_value;
 use crate::query::error::Location;
 use crate::query::expr::Expression;
-use crate::query::sort::{SortKey, SortValue};
+use crate::query::sort::SortValue;
 
 /// The order of a `$top`. As in MongoDB its keys are expressions, whose values are then ordered as members of a document.
 #[derive(Debug, Clone)]
@@ -22,9 +22,8 @@ impl RankOrder {
     pub(super) fn of(order: &Sort, at: &mut Location) -> Result<Self, QueryError> {
         let (mut keys, mut sort) = (Vec::new(), Sort::default());
         for (index, key) in order.keys().iter().enumerate() {
-            let SortKey::Path { path, descending } = key else { continue };
-            keys.push(Expression::parse(&Bson::String(format!("${}", path.as_str())), at)?);
-            sort = sort.then(&index.to_string(), *descending);
+            keys.push(Expression::parse(&Bson::String(format!("${}", key.path.as_str())), at)?);
+            sort = sort.then(&index.to_string(), key.descending);
         }
         Ok(Self { keys, sort })
     }

@@ -33,7 +33,7 @@ enum Wish {
     /// The positional `$`, which includes.
     Position,
     Exclude,
-    Compute(Child),
+    Compute(Box<Child>),
 }
 
 impl ProjectionParser {
@@ -211,7 +211,7 @@ impl ProjectionParser {
             return self.fail(31250, "the path collides with another one of this projection");
         }
         let child = match wish {
-            Wish::Compute(child) => child,
+            Wish::Compute(child) => *child,
             Wish::Include | Wish::Position | Wish::Exclude => {
                 let includes = !matches!(wish, Wish::Exclude);
                 if is_id {
@@ -251,7 +251,7 @@ impl ProjectionParser {
         if matches!(value, Bson::Document(_)) {
             self.refuse_in_exclusion(refusal)?;
         }
-        self.add(name, Wish::Compute(Child::Computed(expression)), above, branch)?;
+        self.add(name, Wish::Compute(Box::new(Child::Computed(expression))), above, branch)?;
         self.refuse_in_exclusion(refusal)?;
         self.includes = Some(true);
         Ok(())
@@ -292,7 +292,7 @@ impl ProjectionParser {
     /// `$slice` as `find` has it. Where that fails, MongoDB tries the
     /// expression of the same name, which fails as well, but with another number.
     fn slice(&mut self, name: &str, slice: Slice, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
-        match self.add(name, Wish::Compute(Child::Kept), above, branch) {
+        match self.add(name, Wish::Compute(Box::new(Child::Kept)), above, branch) {
             Ok(()) => {
                 let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
                 self.afterwards.push(Afterwards::Slice(path, slice));
@@ -330,7 +330,7 @@ impl ProjectionParser {
         let node = self.filter.document(&condition, Level::Inner)?.settled();
         self.filter.at.enter(name);
         self.has_elem_match = true;
-        self.add(name, Wish::Compute(Child::ElemMatch(node)), above, branch)
+        self.add(name, Wish::Compute(Box::new(Child::ElemMatch(node))), above, branch)
     }
 
     fn positional(&mut self, name: &str, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {

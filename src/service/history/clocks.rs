@@ -27,23 +27,35 @@ pub(super) fn latest(now: DateTime) -> DateTime {
 
 /// The newest time that entries of this process have, or entries that were there before.
 #[derive(Default)]
-pub(super) struct Newest(AtomicI64);
+pub(super) struct Newest {
+    time: AtomicI64,
+    /// Notes tell of entries of later times than the clock's, up to this one.
+    noted: AtomicI64,
+}
 
 impl Newest {
     /// Notes an entry of this time.
     pub(super) fn note(&self, time: DateTime) {
-        self.0.fetch_max(time.timestamp_millis(), Ordering::AcqRel);
+        self.time.fetch_max(time.timestamp_millis(), Ordering::AcqRel);
     }
 
     /// Notes that the clock was set back to `now`.
     pub(super) fn set_back(&self, now: DateTime) {
-        self.0.store(now.timestamp_millis(), Ordering::Release);
+        let ahead = self.time.swap(now.timestamp_millis(), Ordering::AcqRel);
+        self.noted.fetch_max(ahead, Ordering::AcqRel);
+    }
+
+    /// Whether an entry of this time was made before `now`: its clock was ahead, and a note says so, or [`Self::note_of`] does.
+    pub(super) fn is_ahead(&self, time: DateTime, now: DateTime) -> bool {
+        let newest = DateTime::from_millis(self.time.load(Ordering::Acquire));
+        let noted = DateTime::from_millis(self.noted.load(Ordering::Acquire));
+        time > latest(now) && (time <= noted || (newest > latest(now) && time <= newest))
     }
 
     /// The note that the clock was set back, if it was: in [`HISTORY`], `{_id: "clock <sequence>", made_by, until, time}`.
     /// Entries up to the sequence `made_by`, which the note takes for itself, with times up to `until`, were made before `time`.
     pub(super) fn note_of(&self, now: DateTime, floor: i64) -> Option<Change> {
-        let until = DateTime::from_millis(self.0.load(Ordering::Acquire));
+        let until = DateTime::from_millis(self.time.load(Ordering::Acquire));
         let note = move |made_by: i64| {
             vec![raw(&doc! { "_id": format!("clock {made_by}"), "made_by": made_by, "until": until, "time": now })]
         };

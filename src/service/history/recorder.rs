@@ -127,8 +127,12 @@ impl Recorder {
                 outcome => {
                     let counts = outcome?;
                     self.recorded.send_modify(|count| *count += 1);
-                    set_back.into_iter().for_each(|now| self.newest.set_back(now));
-                    newest.into_iter().for_each(|time| self.newest.note(time));
+                    if let Some(now) = set_back {
+                        self.newest.set_back(now);
+                    }
+                    if let Some(time) = newest {
+                        self.newest.note(time);
+                    }
                     if kept != begun {
                         self.note_crowded();
                     }
@@ -161,7 +165,9 @@ impl Recorder {
         // The entries of other instances have the time of other clocks, and whose is right is not known.
         if !self.inner.is_remote() {
             let newest = Ticket::default().scope(newest_time(&*self.inner, self.max_time)).await?;
-            newest.into_iter().for_each(|time| self.newest.note(time));
+            if let Some(time) = newest {
+                self.newest.note(time);
+            }
         }
         // Everybody waits for it, so it is not the work of the caller.
         let floor = Ticket::default().scope(last(&*self.inner, self.max_time)).await?;
@@ -202,7 +208,11 @@ impl Recorder {
             let key = (draft.resource, draft.public_id);
             let age = |stamp: &DateTime| now.timestamp_millis() - stamp.timestamp_millis();
             let time = stamp.filter(|stamp| (0..=LONGEST_STEP).contains(&age(stamp))).unwrap_or(now);
-            let entry = draft.pending(places.get(&key), time);
+            let last = places.get(&key).map(|last| match last.time() {
+                ahead if self.newest.is_ahead(ahead, now) => last.made_before(time),
+                _ => *last,
+            });
+            let entry = draft.pending(last.as_ref(), time);
             places.insert(key, entry.place(entries.len()));
             entries.push(entry);
             newest = newest.max(Some(time));

@@ -14,7 +14,7 @@ use super::Inner;
 use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
-use super::find::{is_by_entry, is_in_key_order, pipeline, plain_order, total_from};
+use super::find::{is_by_field, is_in_key_order, pipeline, plain_order, total_from};
 use super::guarded::{GuardedParts, plain_part};
 use super::totals;
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
@@ -234,7 +234,7 @@ fn is_point(interval: &String) -> bool {
 fn sorted_by(query: &FindQuery, answer: &Document) -> SortedBy {
     if query.sort.is_empty() {
         SortedBy::None
-    } else if is_by_entry(query) || has_stage(answer, "SORT") || is_sorted_behind(query) {
+    } else if is_by_field(query) || has_stage(answer, "SORT") || is_sorted_behind(query) {
         SortedBy::Memory
     } else if has_stage(answer, "SORT_MERGE") {
         SortedBy::Merge

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document, Timestamp, doc};
+use bson::{Document, Timestamp, doc};
 use mongodb::Cursor;
 use mongodb::error::Error;
 use mongodb::options::{Hint, ReadConcern};
@@ -12,7 +12,7 @@ use super::error::{is_snapshot_lost, query_error};
 use super::guarded::GuardedParts;
 use super::totals::count;
 use super::{Inner, moment};
-use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test, first_entry};
+use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test, keys_beside};
 use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Page, StoreError};
 
@@ -85,7 +85,7 @@ const KEYS: [&str; 2] = ["_id", "public_id"];
 /// Whether the server answers at once from one of its unique indexes.
 pub(super) fn is_light(query: &FindQuery) -> bool {
     let is_computed = query.projection.as_ref().is_some_and(Projection::is_computed);
-    let by_key = |key: &SortKey| matches!(key, SortKey::Path { path, .. } if KEYS.contains(&path.as_str()));
+    let by_key = |key: &SortKey| KEYS.contains(&key.path.as_str());
     let is_page = (1..=FEW).contains(&query.limit) && query.skip <= FEW_PASSED;
     let is_first_of_all =
         is_page && matches!(query.filter.tree(), Node::Always) && query.sort.keys().iter().all(by_key);
@@ -235,8 +235,8 @@ impl CursorReading {
 }
 
 /// Whether the order is one that `find` cannot do.
-pub(super) fn is_by_entry(query: &FindQuery) -> bool {
-    query.sort.keys().iter().any(|key| matches!(key, SortKey::Entry { .. }))
+pub(super) fn is_by_field(query: &FindQuery) -> bool {
+    query.sort.keys().iter().any(|key| key.path.entry().is_some())
 }
 
 /// The order as `find` takes it.
@@ -244,7 +244,7 @@ pub(super) fn plain_order(query: &FindQuery) -> Document {
     if query.sort.is_reversed() {
         return doc! { "$natural": -1 };
     }
-    query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, "")).collect()
+    keys_beside(&query.sort, "", "").1
 }
 
 async fn read_plain(
@@ -311,10 +311,10 @@ async fn read_pipeline(
 
 /// The stages of a query that `find` cannot express; `None` if it can.
 pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
-    match (GuardedParts::of(&query.filter), is_by_entry(query)) {
+    match (GuardedParts::of(&query.filter), is_by_field(query)) {
         (parts, true) => {
             let stages = parts.map_or_else(|| vec![doc! { "$match": query.filter.document() }], |it| it.stages(None));
-            Some(by_entry(query, stages))
+            Some(by_field(query, stages))
         }
         (Some(parts), false) => Some(guarded(query, parts)),
         (None, false) => None,
@@ -323,8 +323,7 @@ pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
 
 /// Whether an index gives the order, so that the stages of a guarded query keep it.
 pub(super) fn is_in_key_order(query: &FindQuery) -> bool {
-    let first = query.sort.keys().first();
-    matches!(first, Some(SortKey::Path { path, .. }) if ["public_id", "_id"].contains(&path.as_str()))
+    query.sort.keys().first().is_some_and(|first| KEYS.contains(&first.path.as_str()))
 }
 
 fn guarded(query: &FindQuery, parts: GuardedParts) -> Vec<Document> {
@@ -352,43 +351,14 @@ fn paged(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
     stages
 }
 
-/// A sort by an entry of an array of named values: the keys are computed beside the documents. Reads all matching
-/// documents, and keeps the first `skip + limit`.
-fn by_entry(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
-    let keys = query.sort.keys();
-    let mut beside = doc! { "document": "$$ROOT" };
-    for (index, key) in keys.iter().enumerate() {
-        if let SortKey::Entry { array, name, .. } = key {
-            beside.insert(entry_key(index), entry_value(array.as_str(), name));
-        }
-    }
-    let orders: Document = keys.iter().enumerate().map(|(index, key)| order(index, key, "document.")).collect();
-    stages.extend([doc! { "$replaceWith": beside }, doc! { "$sort": orders }]);
+/// A sort by fields: their values are computed beside the documents. Reads all matching documents, and keeps the first
+/// `skip + limit`.
+fn by_field(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
+    let (values, order) = keys_beside(&query.sort, "keys", "document.");
+    stages.extend([doc! { "$replaceWith": { "document": "$$ROOT", "keys": values } }, doc! { "$sort": order }]);
     let mut stages = paged(query, stages);
     stages.push(doc! { "$replaceWith": "$document" });
     stages
-}
-
-/// The `value` of the first element of the array whose `name` is `name`, if there is one.
-fn entry_value(array: &str, name: &str) -> Document {
-    doc! { "$let": {
-        "vars": { "entry": first_entry(array, name) },
-        // In a document of its own: a value that is an array is then ordered as a whole, as the embedded store does.
-        "in": { "value": { "$ifNull": ["$$entry.value", null] } },
-    } }
-}
-
-fn entry_key(index: usize) -> String {
-    format!("key{index}")
-}
-
-/// A key as a member of a sort document; `prefix` leads to the document.
-fn order(index: usize, key: &SortKey, prefix: &str) -> (String, Bson) {
-    let direction = Bson::Int32(if key.descending() { -1 } else { 1 });
-    match key {
-        SortKey::Path { path, .. } => (format!("{prefix}{}", path.as_str()), direction),
-        SortKey::Entry { .. } => (entry_key(index), direction),
-    }
 }
 
 /// One more than the limit: with a batch of exactly the limit the server would keep a cursor open.

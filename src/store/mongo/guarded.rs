@@ -10,7 +10,7 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::query::{Filter, Guarded, Limits, Node};
+use crate::query::{Filter, Guarded, Limits, Node, OWN_OPERATOR};
 use crate::store::collections;
 
 /// A filter in two parts.
@@ -80,6 +80,10 @@ fn finds_by_index(condition: &Document) -> bool {
 
 /// Whether a cheap condition is evaluated before a costly one where both must hold.
 fn comes_before(cheap: &Document, costly: &Document) -> bool {
+    // It cannot fail.
+    if costly.keys().all(|name| name == OWN_OPERATOR) {
+        return true;
+    }
     match Filter::parse(&doc! { "$and": [costly.clone(), cheap.clone()] }, &Limits::NONE) {
         Ok(both) => match both.tree() {
             Node::And(nodes) => nodes.first().is_some_and(|first| !first.is_costly()),
@@ -108,7 +112,7 @@ fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Docu
 
 /// A condition that cannot be parsed alone goes into the second stage: the server decides about it.
 fn may_stand_beside(condition: &Document) -> bool {
-    Filter::parse(condition, &Limits::NONE).is_ok_and(|condition| !condition.tree().is_costly())
+    Filter::parse(condition, &Limits::NONE).is_ok_and(|condition| !condition.tree().is_costly() && !condition.has_own())
 }
 
 #[cfg(test)]

@@ -336,7 +336,7 @@ impl Store for MongoStore {
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        if !filter.tree().is_bounded() {
+        if !filter.is_bounded() {
             return self.residual_count(collection, filter, max_time).await;
         }
         let moment = self.moment;

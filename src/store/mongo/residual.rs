@@ -26,7 +26,7 @@ const NOT_ALLOWED: i32 = 224;
 
 /// Whether the server may be asked for all of a query.
 pub(super) fn is_bounded(query: &FindQuery) -> bool {
-    query.filter.tree().is_bounded() && query.projection.as_ref().is_none_or(Projection::is_bounded)
+    query.filter.is_bounded() && query.projection.as_ref().is_none_or(Projection::is_bounded)
 }
 
 /// Refuses an operator that only the server has, beside an expression that is evaluated here.
@@ -54,7 +54,7 @@ struct Residue {
 impl Residue {
     /// The query for the server, and the rest.
     fn of(query: &FindQuery) -> Result<(FindQuery, Self), StoreError> {
-        Self::after(query, !query.filter.tree().is_bounded())
+        Self::after(query, !query.filter.is_bounded())
     }
 
     /// The same; what `is_filtered` says is left of the filter.
@@ -319,7 +319,8 @@ impl Source for Reads<'_> {
     fn each(&self, collection: &str, front: &Front, visit: Visit<'_>) -> Result<(), StoreError> {
         let query = FindQuery { max_time: self.left(), ..find_query(front, self.reach.guard_of(collection)?) };
         // Expressions in it may have variables of the pipeline, which the server does not know here.
-        let (asked, mut residue) = Residue::after(&query, query.filter.tree().is_costly())?;
+        let (asked, mut residue) =
+            Residue::after(&query, query.filter.tree().is_costly() || !query.filter.is_bounded())?;
         let reading = self.wait(self.store.begun(collection, &asked, None))?;
         let next = async |mut reading: find::CursorReading| Ok((reading.chunk().await?, reading));
         self.chunks(query_bound(asked.max_time), reading, next, &mut |chunk| {

@@ -229,7 +229,7 @@ on_each_store! {
     }
 
     async fn members_that_a_type_drops_are_told(app) {
-        let field = json!({"type": "text", "name": "host", "label": "Host", "unique": true, "mandatory": true, "note": null});
+        let field = json!({"type": "text", "name": "host", "label": "Host", "shade": 1, "mandatory": true, "note": null});
         let mut body = json!({"name": "server", "author_id": 1, "fields": [field], "icon": "fa-server", "colour": "red"});
         let told = |answer: &Answer| {
             let told = answer.headers.get_all("inventory-warning").iter();
@@ -240,7 +240,7 @@ on_each_store! {
         let known = "known are type, required, name, label, description, regex, placeholder, value, helperText, default, options, \
                      ref_types, summaries";
         let of_field = [
-            format!("fields/0/unique: it is unknown here and was dropped; {known}"),
+            format!("fields/0/shade: it is unknown here and was dropped; {known}"),
             "fields/0/mandatory: it is unknown here and was dropped; did you mean required?".to_owned(),
         ];
         let icon = "icon: it is unknown here and was dropped; did you mean render_meta.icon?".to_owned();

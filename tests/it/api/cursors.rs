@@ -145,7 +145,7 @@ on_each_store! {
                         answer = app.get(&url).await;
                         if answer.status == 400 {
                             // It ended on a value that no condition compares.
-                            assert!(path != "f.a" && others.contains(passed.last().expect("an item")), "{sort} by {limit}: {}", answer.text);
+                            assert!(others.contains(passed.last().expect("an item")), "{sort} by {limit}: {}", answer.text);
                             break;
                         }
                         assert_eq!(answer.json()["total"], count, "{sort} by {limit} behind {passed:?}");
@@ -160,7 +160,7 @@ on_each_store! {
 
     async fn a_list_of_any_order_goes_on_behind_its_cursor(app) {
         mixed_objects(app).await;
-        for sort in ["public_id", "-public_id", "own", "-own", "f.a", "-f.a", "own,-public_id", "-public_id,own", "-type_id,-public_id,own", "-type_id,own", "active,own,f.a"] {
+        for sort in ["public_id", "-public_id", "own", "-own", "f.a", "-f.a", "own,-public_id", "-public_id,own", "-type_id,-public_id,own", "-type_id,own", "active,f.a,public_id"] {
             let whole = app.get(&format!("/objects/?limit=100&sort={sort}")).await.results("/public_id");
             assert_eq!(whole.len(), 18);
             for limit in [1, 4, 18, 100] {
@@ -168,6 +168,7 @@ on_each_store! {
                 assert_eq!(paged, whole, "{sort} by {limit}");
             }
         }
+        app.get("/objects/?sort=own,f.a").await.error(400, "query_2");
         for sort in ["name", "-level,name"] {
             assert_eq!(app.get(&format!("/rights/?after=&sort={sort}")).await.status, 400);
         }

@@ -298,7 +298,7 @@ on_each_store! {
 
     async fn numbers_of_more_digits_than_spreadsheets_keep_are_text(app) {
         let rack = app.create_type("rack", &[("size", "number")]).await;
-        let sizes = [json!(999_999_999_999_999_i64), json!(1_234_567_890_123_456_i64), json!(0.30000000000000004), json!(0.000_25)];
+        let sizes = [json!(999_999_999_999_999_i64), json!(1_234_567_890_123_456_i64), json!(0.300_000_000_000_000_04), json!(0.000_25)];
         for size in &sizes {
             app.create_object(rack, &json!({"size": size})).await;
         }

@@ -34,6 +34,9 @@ on_each_store! {
             (json!({"f.hostname": {"$regex": "^web"}, "f.units": {"$gt": 2}}), vec!["web-1"]),
             (json!({"f.units": {"$ne": 3}}), vec!["web-2", "db-1", "web-room"]),
             (json!({"f.units": null}), vec!["db-1", "web-room"]),
+            (json!({"f.units": {"$ne": null}}), vec!["web-1", "web-2"]),
+            (json!({"f.units": {"$nin": [null, 1]}}), vec!["web-1"]),
+            (json!({"f.units": {"$not": {"$in": [null, 1]}}}), vec!["web-1"]),
             (json!({"f.units": {"$exists": false}}), vec!["web-room"]),
             (json!({"$or": [{"f.units": 1}, {"f.v1.2": "east"}], "type_id": {"$gt": 0}}), vec!["web-2", "web-room"]),
             (json!({"$expr": {"$eq": [{"$strLenBytes": "$f.hostname"}, 4]}}), vec!["db-1"]),
@@ -76,6 +79,59 @@ on_each_store! {
         assert_eq!(rendered, json!({"type_information": {"fields": [entry]}}));
         let by_units = list(app, &[filter, ("projection", "f.units"), ("sort", "f.units")]).await;
         assert_eq!(by_units.json()["results"], json!([{"fields": [{"name": "units", "value": 3}]}]));
+    }
+
+    async fn a_field_that_holds_arrays_is_asked_for_as_any_member_that_does(app) {
+        let server = app.create_type("server", &[("hostname", "text"), ("tags", "json")]).await;
+        let tags = [("a", json!(["x", "y"])), ("b", json!("x")), ("c", json!([["x"]])), ("d", json!({"at": ["z"]})), ("e", json!(null))];
+        for (name, tags) in tags {
+            app.create_object(server, &json!({"hostname": name, "tags": tags})).await;
+        }
+        for (said, expected) in [
+            (json!("x"), vec!["a", "b"]),
+            (json!({"$ne": "x"}), vec!["c", "d", "e"]),
+            (json!({"$size": 2}), vec!["a"]),
+            (json!({"$elemMatch": {"$gt": "x"}}), vec!["a"]),
+            (json!(["x"]), vec!["c"]),
+            (json!({"$all": ["x", "y"]}), vec!["a"]),
+            (json!({"$not": {"$type": "array"}}), vec!["b", "d", "e"]),
+        ] {
+            let filter = json!({"type_id": server, "f.tags": said}).to_string();
+            let found = list(app, &[("filter", &filter), ("limit", "1"), ("page", "1")]).await;
+            assert_eq!((names(&found), &found.json()["total"]), (vec![json!(expected[0])], &json!(expected.len())), "{filter}");
+            assert_eq!(names(&list(app, &[("filter", &filter)]).await), expected, "{filter}");
+            let ordered = list(app, &[("filter", &filter), ("sort", "-f.hostname"), ("limit", "1")]).await;
+            assert_eq!(names(&ordered), [*expected.last().expect("one")], "{filter}");
+        }
+        assert_eq!(names(&list(app, &[("sort", "-f.tags.at")]).await)[0], "d");
+        let one = "/objects/?filter=%7B%22f.tags%22%3A%7B%22%24size%22%3A2%7D%7D&expected_count=1";
+        assert_eq!(app.patch(one, &json!({"fields": [{"name": "tags", "value": []}]})).await.status, 202);
+        let explained = list(app, &[("filter", r#"{"f.tags": {"$size": 0}}"#), ("explain", "true")]).await.json();
+        let entry = json!({"name": "tags", "value": {"$exists": true}});
+        assert_eq!((&explained["filter"], &explained["total"]), (&json!({"$and": [{"fields": {"$elemMatch": entry}}]}), &json!(1)));
+    }
+
+    async fn behind_a_stage_that_makes_f_its_paths_are_plain(app) {
+        let (rack, _) = racks(app).await;
+        let pairs = json!({"$map": {"input": "$fields", "as": "e", "in": {"k": "$$e.name", "v": "$$e.value"}}});
+        let made = json!({"$project": {"f": {"$arrayToObject": pairs}, "public_id": 1}});
+        let sorted = json!([{"$match": {"type_id": rack}}, made, {"$sort": {"f.units": 1, "public_id": 1}}]);
+        let listed = list(app, &[("filter", &sorted.to_string())]).await;
+        assert_eq!(listed.results("/f/hostname"), ["db-1", "web-2", "web-1"], "{}", listed.text);
+        let listed = list(app, &[("filter", &json!([made]).to_string()), ("sort", "-f.units"), ("limit", "1")]).await;
+        assert_eq!(listed.results("/f/hostname"), ["web-1"], "{}", listed.text);
+        for (behind, expected) in [
+            (json!([{"$match": {"f.no_field": null, "f.units": {"$gt": 1}}}, {"$project": {"_id": 0, "n": "$f.hostname"}}]), json!([{"n": "web-1"}])),
+            (json!([{"$group": {"_id": "$type_id", "f": {"$max": {"u": "$f.units"}}}}, {"$match": {"f.u": {"$gt": 2}}}, {"$project": {"_id": "$f.u"}}]), json!([{"_id": 3}])),
+        ] {
+            let mut stages = sorted.as_array().expect("stages").clone();
+            stages.extend(behind.as_array().expect("stages").clone());
+            let results = app.post("/objects/aggregate", &json!({"pipeline": stages})).await;
+            assert_eq!(results.json()["results"], expected, "{}", results.text);
+        }
+        let stays = json!([{"$set": {"numbers": [1, 2]}}, {"$unwind": "$numbers"}, {"$match": {"f.units": 3}}, {"$count": "n"}]);
+        let counted = app.post("/objects/aggregate", &json!({"pipeline": stays})).await;
+        assert_eq!(counted.json()["results"], json!([{"n": 2}]), "{}", counted.text);
     }
 
     async fn an_unknown_name_is_refused_with_the_nearest(app) {

@@ -103,7 +103,7 @@ async fn malformed_filters_have_the_same_answer_on_both_stores() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn malformed_filters_are_refused_with_the_number_of_mongodb() {
-    let Some(server) = shared(Deployment::Standalone).await else { return };
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
     let table = table();
     let mut filters = at_places(&table);
     filters.extend(documents(&table, "whole"));

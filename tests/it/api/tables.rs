@@ -53,14 +53,11 @@ fn book(sheets: &[&str]) -> Vec<u8> {
     let relation = |id: &str, kind: &str, target: &str| {
         format!("<Relationship Id=\"{id}\" Type=\"{OFFICE}/{kind}\" Target=\"{target}\"/>")
     };
-    let names: String = numbers
-        .clone()
-        .map(|number| format!("<sheet name=\"S{number}\" sheetId=\"{number}\" r:id=\"r{number}\"/>"))
-        .collect();
-    let parts: String = numbers
-        .clone()
-        .map(|number| relation(&format!("r{number}"), "worksheet", &format!("worksheets/sheet{number}.xml")))
-        .collect();
+    let (mut names, mut parts) = (String::new(), String::new());
+    for number in numbers.clone() {
+        names.extend([format!("<sheet name=\"S{number}\" sheetId=\"{number}\" r:id=\"r{number}\"/>")]);
+        parts += &relation(&format!("r{number}"), "worksheet", &format!("worksheets/sheet{number}.xml"));
+    }
     let mut files = vec![
         (
             "_rels/.rels".to_owned(),

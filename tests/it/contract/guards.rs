@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
-use inventory_service::query::{Filter, Projection, Sort};
+use inventory_service::query::{Filter, Path, Projection, Sort};
 use inventory_service::store::{FindQuery, Store, StoreError};
 
 use super::THINGS;
@@ -103,8 +103,8 @@ pub(crate) async fn a_guarded_question_is_sorted_and_paged_as_any(store: Arc<dyn
         (sort(doc! { "public_id": -1 }), [8, 6]),
         (sort(doc! { "size": 1 }), [8, 6]),
         (sort(doc! { "kind": 1, "public_id": 1 }), [4, 6]),
-        (Sort::default().then_entry("fields", "n", false), [8, 6]),
-        (Sort::default().then_entry("fields", "n", true).then("public_id", false), [4, 6]),
+        (Sort::default().then_by(Path::of_field("n", None), false), [8, 6]),
+        (Sort::default().then_by(Path::of_field("n", None), true).then("public_id", false), [4, 6]),
     ] {
         let mut query = guarded(fails_where_hidden()).sorted(order).limited(2);
         query.skip = 1;

@@ -21,7 +21,7 @@ use super::pipelines::{about, unmoved};
 use crate::support::mongod::Mongod;
 
 /// More than any question here takes.
-const BUDGET: Duration = Duration::from_secs(30);
+pub(super) const BUDGET: Duration = Duration::from_secs(30);
 
 /// Both stores.
 pub(super) struct Stores {
@@ -192,18 +192,30 @@ impl Bench {
             return self.ask_pipeline(question, stages).await;
         }
         match parsed(question) {
-            Ok(query) => {
-                let counted = question.counted;
-                let plain = ask(&self.stores.embedded, self.plain, &query, counted).await;
-                let indexed = match self.with_indexes {
-                    Some(name) => ask(&self.stores.embedded, name, &query, counted).await,
-                    None => plain.clone(),
-                };
-                Answers { mongo: ask(&self.stores.mongo, self.plain, &query, counted).await, plain, indexed }
-            }
+            Ok(query) => self.ask_query(&query, question.counted).await,
             // What is refused before it reaches a store: the server has to refuse it as well.
             Err(error) => self.refused(question, &error).await,
         }
+    }
+
+    pub(super) async fn ask_query(&self, query: &FindQuery, counted: bool) -> Answers {
+        let plain = ask(&self.stores.embedded, self.plain, query, counted).await;
+        let indexed = match self.with_indexes {
+            Some(name) => ask(&self.stores.embedded, name, query, counted).await,
+            None => plain.clone(),
+        };
+        Answers { mongo: ask(&self.stores.mongo, self.plain, query, counted).await, plain, indexed }
+    }
+
+    /// Asks both stores for a pipeline that reads no other collection.
+    pub(super) async fn ask_stages(&self, pipeline: Pipeline) -> Answers {
+        let query = AggregateQuery::new(pipeline, BUDGET);
+        let plain = aggregate(&self.stores.embedded, self.plain, &query).await;
+        let indexed = match self.with_indexes {
+            Some(name) => aggregate(&self.stores.embedded, name, &query).await,
+            None => plain.clone(),
+        };
+        Answers { mongo: aggregate(&self.stores.mongo, self.plain, &query).await, plain, indexed }
     }
 
     async fn ask_pipeline(&self, question: &Question, stages: &[Bson]) -> Answers {

@@ -169,7 +169,7 @@ impl<'a> Generator<'a> {
     }
 
     /// Keys of an order, mostly with `_id` at the end.
-    fn sort(&mut self) -> Document {
+    pub(super) fn sort(&mut self) -> Document {
         let mut sort = Document::new();
         for _ in 0..=self.random.below(3) {
             let path = if self.random.percent(15) { (*self.random.pick(&TYPED)).to_owned() } else { self.path() };

@@ -19,7 +19,7 @@ async fn the_questions_of_the_data_files_have_the_same_answers_on_both_stores() 
     if program().is_none() {
         return;
     }
-    let server = shared(Deployment::Standalone).await.expect("there is a program");
+    let server = shared(Deployment::ReplicaSet).await.expect("there is a program");
     let mut bench = Bench::new(Stores::on(server).await, 0).await;
     let mut failures = Vec::new();
     let mut count = 0;

@@ -235,10 +235,9 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     let transcendental = names_transcendental(question);
     if let (Ok(mongo), Ok(plain)) = (mongo, plain)
         && transcendental
+        && is_near_found(mongo, plain, off_by(question))
     {
-        if is_near_found(mongo, plain, off_by(question)) {
-            return Some(Known::DecimalDigits);
-        }
+        return Some(Known::DecimalDigits);
     }
     let is_of_digits = transcendental && differs_by_itself(bench, question, &TRANSCENDENTAL).await;
     if is_of_digits {

@@ -3,6 +3,7 @@
 
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, doc};
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::history::entry::{Action, After, Author, Changes, Draft, state_of, with_sequences};
 use inventory_service::store::collections::{HISTORY, LOGS, OBJECTS};
 use inventory_service::store::{Change, Unit};
@@ -49,7 +50,7 @@ fn entered(id: i64, sequence: i64, bytes: usize) -> Vec<Change> {
     let after = After { version: Some("1.0.0"), state: Some(state_of(&object)) };
     let (resource, type_id, action) = ("objects", Some(HIDDEN[0]), Action::Create);
     let draft = Draft { resource, public_id: id, type_id, action, author: &author, changes: Changes::Created, after };
-    let entry = with_sequences(&[draft.pending(None, DateTime::now())], sequence).remove(0);
+    let entry = with_sequences(&[draft.pending(None, DateTime::from_chrono(SystemClock.now()))], sequence).remove(0);
     let stored = |collection, document| Change::Insert { collection, document };
     let object = (bytes > 0).then(|| stored(OBJECTS, object));
     object.into_iter().chain([stored(LOGS, entry)]).collect()

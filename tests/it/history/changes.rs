@@ -246,7 +246,9 @@ async fn many_changes_of_an_object_are_told_by_the_questions_of_one() {
         let told = page.results("/document/fields/0/value");
         assert_eq!(told, (1..=units).map(|units| json!(units)).collect::<Vec<_>>(), "{}", page.text);
     }
-    assert_eq!(questions[19], questions[1], "{questions:?}");
+    // The first events are read alone, as their documents may be large; the others together.
+    assert_eq!(questions[19], questions[8], "{questions:?}");
+    assert_eq!(questions[7], questions[1], "{questions:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -306,9 +306,9 @@ on_each_store! {
         ]})).await;
         let mut seen = open.clone();
         seen["fields"] = fields(&json!({"to": target}));
-        app.created("/objects/", &seen).await;
+        let seen = app.created("/objects/", &seen).await;
         let message = hidden.send(Method::DELETE, &refuse, &json!({})).await.error(400, "object_referenced")["message"].clone();
-        assert!(message.as_str().expect("a message").contains("(1)"), "{message}");
+        assert!(message.as_str().expect("a message").contains(&format!("(1: {seen})")), "{message}");
         // Whoever may change what he may not see may clear it.
         let cleared = hidden.mallory.delete(app, &clear).await;
         assert_eq!(cleared.status, 200, "{}", cleared.text);

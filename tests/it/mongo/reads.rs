@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::oid::ObjectId;
 use bson::{Document, doc, rawdoc};
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use inventory_service::query::{Filter, Limits, Projection, Sort};
+use inventory_service::query::{Filter, Limits, Path, Projection, Sort};
 use inventory_service::store::collections::OBJECTS;
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{Documents, FindQuery, Store, StoreError, Unit};
@@ -49,7 +49,7 @@ async fn entries_of_arrays_order_documents() {
     }
     assert_eq!(store.commit(unit).await.expect("new"), [1; 5]);
     let order = |descending, skip, limit| {
-        let sort = Sort::by_entry("fields", "b", descending).then("public_id", false);
+        let sort = Sort::default().then_by(Path::of_field("b", None), descending).then("public_id", false);
         let store = Arc::clone(&store);
         async move {
             let query = FindQuery { skip, limit, ..all().sorted(sort) };
@@ -58,12 +58,13 @@ async fn entries_of_arrays_order_documents() {
             page.documents.iter().map(|document| document.get_i64("public_id").expect("an id")).collect::<Vec<_>>()
         }
     };
-    assert_eq!(order(false, 0, 0).await, [3, 4, 1, 5, 2]);
+    assert_eq!(order(false, 0, 0).await, [3, 4, 2, 1, 5]);
     assert_eq!(order(true, 0, 0).await, [2, 5, 1, 3, 4]);
-    assert_eq!(order(false, 2, 2).await, [1, 5]);
-    let query = all().sorted(Sort::by_entry("fields", "b", false).then("public_id", true)).limited(3);
+    assert_eq!(order(false, 2, 2).await, [2, 1]);
+    let query =
+        all().sorted(Sort::default().then_by(Path::of_field("b", None), false).then("public_id", true)).limited(3);
     let found = store.find(OBJECTS, &query).await.expect("the server answers");
-    assert_eq!(found.get(2).expect("three").as_bytes(), documents[0].as_bytes());
+    assert_eq!(found.get(2).expect("three").as_bytes(), documents[1].as_bytes());
     let projection = Projection::parse(&doc! { "public_id": 1, "_id": 0 }, &Filter::all()).expect("a projection");
     let query = FindQuery { projection: Some(projection), ..query };
     let found = store.find(OBJECTS, &query).await.expect("the server answers");

@@ -1,6 +1,5 @@
 //! The listener for MongoDB tools: what a tool sees, by MongoDB's own driver and byte by byte.
 
-mod adapter;
 mod bounds;
 mod commands;
 mod hostile;

@@ -42,7 +42,7 @@ async fn pymongo_gets_the_answers_of_mongodb() {
         Ok(interpreter) => interpreter,
         Err(reason) => return skip(&format!("pymongo: {reason}")),
     };
-    let server = shared(Deployment::Standalone).await.expect("there is a program");
+    let server = shared(Deployment::ReplicaSet).await.expect("there is a program");
     let tools = ToolApp::start().await;
     let token = tools.token(1, &json!({})).await;
     let ours = format!("mongodb://admin:{token}@{}/?authSource=admin", tools.address);

@@ -1,6 +1,6 @@
 //! What one index could do for a query.
 
-use crate::query::{Sort, SortKey};
+use crate::query::Sort;
 use crate::store::embedded::catalog::collections::{Collection, Index};
 use crate::store::embedded::index::bounds::KeyBounds;
 use crate::store::embedded::index::ranges::Ranges;
@@ -118,9 +118,12 @@ fn order_behind(index: &Index, leading: usize, spans: &[usize], sort: &Sort) -> 
     };
     let mut wanted = Vec::new();
     for key in sort.keys() {
-        let SortKey::Path { path, descending } = key else { return Order::Unused };
-        if !is_constant(path.as_str()) {
-            wanted.push((path.as_str(), *descending));
+        // No index has the values of a field alone.
+        if key.path.entry().is_some() {
+            return Order::Unused;
+        }
+        if !is_constant(key.path.as_str()) {
+            wanted.push((key.path.as_str(), key.descending));
         }
     }
     // After a unique key nothing is left to order, so one further path is ignored. With two further paths a document

@@ -108,7 +108,9 @@ impl<'f> Conditions<'f> {
             Node::Always | Node::Holds => {}
             Node::Never if element.is_none() => self.never = true,
             Node::And(nodes) => nodes.iter().for_each(|node| self.add(node, prefix, element)),
-            Node::Path(path, test) => self.add_test(&format!("{prefix}{}", path.as_str()), test, element),
+            Node::Path(path, test) if path.entry().is_none() => {
+                self.add_test(&format!("{prefix}{}", path.as_str()), test, element);
+            }
             Node::Or(branches) => {
                 self.incomplete = true;
                 if element.is_none() {

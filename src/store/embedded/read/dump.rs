@@ -113,9 +113,8 @@ impl Resume {
 
 /// Whether the index holds every document once, in this order.
 fn orders(index: &Index, order: &Sort) -> bool {
-    let same = |(part, key): (&Component, &SortKey)| match key {
-        SortKey::Path { path, descending } => part.path == path.as_str() && !part.descending && !descending,
-        SortKey::Entry { .. } => false,
+    let same = |(part, key): (&Component, &SortKey)| {
+        key.path.entry().is_none() && part.path == key.path.as_str() && !part.descending && !key.descending
     };
     index.partial.is_none()
         && !index.is_multikey()
