@@ -94,7 +94,7 @@ def export(**parameters):
 
 
 def ansible(node, machine):
-    """The inventory script of docs/api.md."""
+    """The inventory script of docs/import-export.md."""
     url = export(format="ansible", type_id=node, host="hostname", address="ip-address", group_by="site")
     script = pathlib.Path("inventory.sh")
     script.write_text(f"#!/bin/sh\nexec curl -sSf -H {shlex.quote('Authorization: Bearer ' + machine)} {shlex.quote(url)}\n")

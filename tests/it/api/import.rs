@@ -136,7 +136,7 @@ on_each_store! {
         }
     }
 
-    // The recipe of docs/api.md, Renaming a field.
+    // The recipe of docs/import-export.md, Renaming a field.
     async fn a_field_is_renamed_with_its_values(app) {
         let field = |name: &str| json!({"type": "text", "name": name, "label": "Name of the host"});
         let kind = app.create_type("server", &[("host", "text"), ("rack", "text")]).await;
