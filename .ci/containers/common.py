@@ -69,8 +69,9 @@ def wait_for(what, probe, seconds=90):
 
 
 def blocks(language):
-    """The commands of docs/operation.md: the blocks of a language."""
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs/operation.md").read_text(), re.S)
+    """The commands of docs/operation.md and docs/mongodb-tools.md: the blocks of a language."""
+    pages = [(ROOT / "docs" / name).read_text() for name in ("operation.md", "mongodb-tools.md")]
+    return re.findall(rf"```{language}\n(.*?)```", "\n".join(pages), re.S)
 
 
 def rest(url, method, path, body=None, token=None):

@@ -147,7 +147,7 @@ def session(stack):
 
 
 def database(stack):
-    step("mongodb: its users, its commands in docs/operation.md, its network, its connections")
+    step("mongodb: its users, its commands in the documents, its network, its connections")
     for block in blocks("js"):
         outcome = stack.mongosh(f"print(EJSON.stringify({block.strip()}))")
         print(f"  {outcome.stdout.strip()[:150]}")

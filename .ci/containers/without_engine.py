@@ -106,7 +106,7 @@ def run_containers(folder, services):
         print("\n".join(f"  {line}" for line in complaint))
         check(outcome.returncode != 0 and "refused the login" in outcome.stdout, "a wrong password is said to be one")
 
-        step("the commands of docs/operation.md for mongosh")
+        step("the commands of the documents for mongosh")
         for number, block in enumerate(blocks("js")):
             root = f"mongodb://root:{here.secret('mongodb_root_password')}@127.0.0.1:{here.mongo_port}/inventory?directConnection=true&authSource=admin"
             script = folder / f"block-{number}.js"

@@ -1,4 +1,4 @@
-//! The settings: where they come from, what is refused, and the table of them in `docs/operation.md`.
+//! The settings: where they come from, what is refused, and the table of them in `docs/settings.md`.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// Half of a key that may sign tokens.
 const KEY: &str = "a-key-of-a-trial-only";
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operation.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/settings.md");
 const BEGIN: &str = "<!-- settings: written by a test, INVENTORY_WRITE_DOCS=1 cargo test --test it settings:: -->\n";
 const END: &str = "<!-- end of settings -->\n";
 
@@ -399,14 +399,14 @@ fn settings_do_not_print_the_password_of_the_store() {
 
 #[test]
 fn the_table_of_settings_in_the_documents_is_the_present_one() {
-    let document = fs::read_to_string(DOCUMENT).expect("docs/operation.md");
+    let document = fs::read_to_string(DOCUMENT).expect("docs/settings.md");
     let (before, rest) = document.split_once(BEGIN).expect("the beginning of the table");
     let (_, after) = rest.split_once(END).expect("the end of the table");
     let wanted = format!("{before}{BEGIN}{}{END}{after}", reference::table());
     if std::env::var_os("INVENTORY_WRITE_DOCS").is_some() {
-        fs::write(DOCUMENT, &wanted).expect("docs/operation.md can be written");
+        fs::write(DOCUMENT, &wanted).expect("docs/settings.md can be written");
     } else {
-        assert!(document == wanted, "docs/operation.md is behind config/base.toml; run with INVENTORY_WRITE_DOCS=1");
+        assert!(document == wanted, "docs/settings.md is behind config/base.toml; run with INVENTORY_WRITE_DOCS=1");
     }
 }
 
