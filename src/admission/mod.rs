@@ -432,7 +432,7 @@ mod tests {
         let all = admission.memory().free();
         let ticket = admission.ticket(1);
         ticket.hold(2 * 1024 * 1024).expect("there is room");
-        assert!(matches!(ticket.hold(all), Err(Denied::Busy)));
+        assert!(matches!(ticket.hold(all), Err(Denied::TooMuch { .. })));
         let same = ticket.clone();
         drop(ticket);
         assert!(admission.memory().free() < all);
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(admission.memory().free(), all);
         ticket.keep(24).expect("there is room");
         assert_eq!(admission.memory().free(), all - 1024);
-        assert!(matches!(ticket.keep(all), Err(Denied::Busy)));
+        assert!(matches!(ticket.keep(all), Err(Denied::TooMuch { .. })));
         drop(ticket);
         assert_eq!(admission.memory().free(), all);
     }

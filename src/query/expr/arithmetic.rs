@@ -414,8 +414,6 @@ fn log(arguments: &Arguments<'_>) -> Outcome {
     found(through_doubles([x, base], |[x, base]| match whole_base {
         Some(2) => x.log2(),
         Some(10) => x.log10(),
-        // MongoDB 6.0 divides by the base itself, not by its logarithm.
-        _ if of_decimals => x.ln() / base,
         _ => x.ln() / base.ln(),
     }))
 }

@@ -78,7 +78,7 @@ fn logarithms_are_defined_above_zero() {
     assert_eq!(code(bson!({ "$log10": -1 })), 28761);
     assert_eq!(code(bson!({ "$log": [8, 1] })), 28759);
     assert_eq!(value(bson!({ "$log": [decimal("8"), 2] })), decimal("3"));
-    assert_eq!(value(bson!({ "$log": [decimal("7"), 3] })), decimal("1.771243749161422260067928307082457"));
+    assert_eq!(value(bson!({ "$log": [decimal("7"), 3] })), decimal("1.77124374916142"));
     assert_eq!(value(bson!({ "$log10": decimal("0.001") })), decimal("-3"));
     assert_eq!(value(bson!({ "$ln": decimal("10") })), decimal("2.30258509299405"));
 }
