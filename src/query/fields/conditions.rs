@@ -124,7 +124,11 @@ fn joined(mut others: Document, mut conditions: Vec<Document>) -> Document {
     doc! { "$and": conditions }
 }
 
-/// What is said of one field. Each operator is met by a value of its own.
+/// The operators that bound a value.
+const BOUNDS: [&str; 4] = ["$gt", "$gte", "$lt", "$lte"];
+
+/// What is said of one field. Each operator is met by a value of its own. Only bounds stand together, so that an index goes from
+/// the one to the other: of several entries of one name, one meets them all.
 fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
     let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
         return one(fields, path, "$eq", said, said);
@@ -132,8 +136,19 @@ fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
     if needs_server(said) {
         return Rewritten { stored: vec![some_entry(path, said)], tested: Vec::new() };
     }
+    let is_bound = |(operator, operand): &(&String, &Bson)| {
+        BOUNDS.contains(&operator.as_str()) && is_of_elements(operator, operand)
+    };
+    let bounds: Document =
+        operators.iter().filter(is_bound).map(|(name, bound)| (name.clone(), bound.clone())).collect();
     let mut all = Rewritten::default();
+    if let Some((operator, operand)) = bounds.iter().next().filter(|_| bounds.len() > 1) {
+        all = one(fields, path, operator, operand, &Bson::from(bounds.clone()));
+    }
     for (operator, operand) in operators {
+        if bounds.len() > 1 && is_bound(&(operator, operand)) {
+            continue;
+        }
         let of = |operator: &str| one(fields, path, operator, operand, &doc! { operator: operand }.into());
         all.add(match operator.as_str() {
             "$ne" => of("$eq").negated(),

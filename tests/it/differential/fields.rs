@@ -31,6 +31,18 @@ const DOTTED: (&str, &str) = ("b", "b.x");
 /// What reads whole documents, which differ.
 const WHOLE: [&str; 3] = ["$$ROOT", "$$CURRENT", "$jsonSchema"];
 
+/// Whether a condition bounds a value twice.
+fn has_two_bounds(said: &Bson) -> bool {
+    match said {
+        Bson::Document(members) => {
+            members.keys().filter(|name| ["$gt", "$gte", "$lt", "$lte"].contains(&name.as_str())).count() > 1
+                || members.values().any(has_two_bounds)
+        }
+        Bson::Array(items) => items.iter().any(has_two_bounds),
+        _ => false,
+    }
+}
+
 /// The names of one set of objects.
 #[derive(Clone)]
 struct Names {
@@ -203,7 +215,12 @@ fn pair(generator: &mut Generator<'_>, names: &Names) -> Option<Pair> {
     let kind = generator.random.weighted(&[60, 20, 8, 6, 6]);
     let (mut plain, mut asked) = (Question::default(), Question::default());
     if kind < 2 || generator.random.percent(50) {
-        (plain.filter, asked.filter) = prefixes.filter(&generator.filter());
+        let filter = generator.filter();
+        // Of several entries of one name, one meets a lower and an upper bound.
+        if names.repeated && has_two_bounds(&filter.clone().into()) {
+            return None;
+        }
+        (plain.filter, asked.filter) = prefixes.filter(&filter);
     }
     let pair_of = |prefixes: &mut Prefixes<'_>, document: &Document| prefixes.members(document, Prefixes::member);
     match kind {
