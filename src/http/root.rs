@@ -49,7 +49,7 @@ operation! {
 }
 pub(super) async fn service(state: web::Data<HttpState>, request: HttpRequest) -> HttpResponse {
     let store = &state.services.store;
-    let reachable = store.ping().await.is_ok();
+    let reachable = store.health().await.is_ok();
     let origin = state.links.origin(&request);
     let links: Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), format!("{origin}{path}").into())).collect();
@@ -77,11 +77,11 @@ operation! {
 }
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let services = &state.services;
-    services.store.ping().await?;
-    if services.store.is_damaged() {
+    let health = services.store.health().await?;
+    if health.is_damaged {
         return Err(ApiError::of(ErrorCode::StoreDamaged));
     }
-    if let Some(lack) = services.store.lacks().into_iter().next() {
+    if let Some(lack) = health.lacks.into_iter().next() {
         return Err(ApiError::incomplete(&lack));
     }
     match migrations::state(&*services.store, migrations::ALL, READY_BUDGET).await? {
@@ -98,9 +98,9 @@ pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, A
             return Err(ApiError::not_migrated("a newer version of this service migrated it: start that one"));
         }
     }
-    let mut health = json!({"status": "ready"});
-    if services.store.is_full() {
-        health["read_only"] = "there is no room left on the disk of the store".into();
+    let mut body = json!({"status": "ready"});
+    if health.is_full {
+        body["read_only"] = "there is no room left on the disk of the store".into();
     }
-    Ok(envelope::json(StatusCode::OK, health.to_string().into_bytes(), |_| {}))
+    Ok(envelope::json(StatusCode::OK, body.to_string().into_bytes(), |_| {}))
 }

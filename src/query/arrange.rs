@@ -66,6 +66,24 @@ pub(super) fn has_expression(node: &Node) -> bool {
     }
 }
 
+impl Node {
+    /// Whether it may fail on a document.
+    pub fn may_fail(&self) -> bool {
+        has_expression(self)
+    }
+
+    /// Whether it is evaluated before another part of the same `$and`, as far as that is visible. The parts of an `$and` in it are
+    /// parts of that one.
+    pub fn comes_before(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, other) if !has_expression(other) => true,
+            (Self::And(parts), other) => parts.iter().all(|part| part.comes_before(other)),
+            (one, Self::And(others)) => others.iter().all(|other| one.comes_before(other)),
+            (one, other) => Precedence::in_and(one) < Precedence::in_and(other),
+        }
+    }
+}
+
 /// The sort key of a condition, as in MongoDB: its kind, its path, then its parts one by one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Precedence {

@@ -97,7 +97,7 @@ impl Budget {
     }
 
     /// Memory for what is kept from document to document.
-    pub(in crate::query) fn share(&self) -> Share {
+    pub fn share(&self) -> Share {
         self.means.share()
     }
 

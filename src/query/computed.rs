@@ -4,6 +4,7 @@ use bson::Bson;
 use bson::raw::RawDocument;
 
 use super::budget::Budget;
+use super::demand::Demand;
 use super::error::{EvalError, Location, QueryError};
 use super::expr::{Comparisons, Expression};
 
@@ -24,9 +25,9 @@ impl Computed {
         self.expression.comparisons()
     }
 
-    /// See [`Expression::bounded_work`].
-    pub(super) fn bounded_work(&self) -> Option<f64> {
-        self.expression.bounded_work()
+    /// What it demands.
+    pub(super) fn demand(&self) -> Demand {
+        self.expression.demand()
     }
 
     /// The value for a document; nothing when it is missing.

@@ -134,57 +134,6 @@ pub(crate) enum Binding {
     Known(Option<Bson>),
 }
 
-/// How many copies of a document all stages together may make of it for a MongoDB server to compare.
-const MOST_COPIES: f64 = 256.0;
-/// How much work the expressions of one filter, of one projection or of one stage may be for a MongoDB server to run: it cannot be
-/// told to stop on one document. See [`Made::work`].
-pub(crate) const MOST_WORK: f64 = 1_000.0;
-/// How much deeper than its document a value may nest: MongoDB 6.0.5 could crash on values that nest deeper than it stores.
-const MOST_DEEPER: usize = 16;
-
-/// What an expression makes of a document.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Made {
-    /// How many copies of the document, or of a constant, its value may hold.
-    pub(crate) copies: f64,
-    /// How much deeper than the document it may nest.
-    pub(crate) depth: usize,
-    /// One for each operator that makes it, and more for each copy of the document that one makes.
-    pub(crate) work: f64,
-}
-
-impl Made {
-    /// Whether a MongoDB server may be asked to make it, with at most so many copies.
-    pub(crate) fn is_within(&self, most_copies: f64) -> bool {
-        self.copies <= most_copies && self.depth <= MOST_DEEPER
-    }
-}
-
-/// What expressions ask of a MongoDB server.
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    /// How many parts are unbounded.
-    unbounded: usize,
-    /// How many copies of a stored document the documents of this stage may hold.
-    product: f64,
-    /// How much deeper they may nest.
-    depth: usize,
-    /// How many of its documents a member may hold that this stage makes: 1 where it makes none.
-    copies: f64,
-    /// How many more all its members hold.
-    beside: f64,
-    /// How much deeper one of them nests.
-    deeper: usize,
-    /// How much work all of them are.
-    work: f64,
-}
-
-impl Default for Asked {
-    fn default() -> Self {
-        Self { unbounded: 0, product: 1.0, depth: 0, copies: 1.0, beside: 0.0, deeper: 0, work: 0.0 }
-    }
-}
-
 /// Where in the client's document the parser is.
 #[derive(Debug)]
 pub(crate) struct Location {
@@ -196,8 +145,6 @@ pub(crate) struct Location {
     bindings: Vec<(String, Binding)>,
     /// For what is computed ahead.
     budget: Budget,
-    /// What its expressions ask of a MongoDB server.
-    asked: Asked,
 }
 
 impl Location {
@@ -210,7 +157,6 @@ impl Location {
             now: None,
             bindings: Vec::new(),
             budget: Budget::default(),
-            asked: Asked::default(),
         }
     }
 
@@ -286,37 +232,6 @@ impl Location {
     /// The budget of values that the parse computes.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
-    }
-
-    /// An expression was read whose value may hold this; nothing where it is unbounded.
-    pub(crate) fn note_made(&mut self, made: Option<Made>) {
-        let Some(Made { copies, depth, work }) = made else {
-            self.asked.unbounded += 1;
-            return;
-        };
-        self.asked.work += work;
-        if copies > 0.0 {
-            let behind = self.steps.iter().rposition(|step| step.starts_with('$')).map_or(0, |index| index + 1);
-            // Within another member a value stands beside that member's own.
-            let around =
-                self.steps[behind..].iter().map(|step| step.split('.').count()).sum::<usize>().saturating_sub(1);
-            self.asked.beside += copies - 1.0 + f64::from(u8::from(around > 0));
-            self.asked.copies = self.asked.copies.max(2.0);
-            self.asked.deeper = self.asked.deeper.max(depth + around);
-        }
-    }
-
-    /// A stage was read: what it makes is the document of the stages behind it.
-    pub(crate) fn end_stage(&mut self) {
-        let Asked { unbounded, product, depth, copies, beside, deeper, work } = self.asked;
-        let all = Made { copies: product * f64::max(copies, 1.0 + beside), depth: depth + deeper, work };
-        let unbounded = unbounded + usize::from(!all.is_within(MOST_COPIES) || work > MOST_WORK);
-        self.asked = Asked { unbounded, product: all.copies, depth: all.depth, ..Asked::default() };
-    }
-
-    /// How many parts so far are not for a MongoDB server.
-    pub(crate) fn unbounded(&self) -> usize {
-        self.asked.unbounded
     }
 
     /// How deep the parser is.

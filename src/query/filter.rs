@@ -6,6 +6,7 @@ use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, doc};
 
 use super::budget::{Budget, Effort};
+use super::demand::Demand;
 use super::error::{EvalError, QueryError};
 use super::matcher;
 use super::operators;
@@ -253,9 +254,9 @@ impl Filter {
         self.inner.has_own
     }
 
-    /// Whether a MongoDB server may be asked for all of it, see [`Node::is_bounded`].
-    pub fn is_bounded(&self) -> bool {
-        !self.inner.has_own && self.tree().is_bounded()
+    /// What it demands. No server knows the conditions of the service.
+    pub fn demand(&self) -> Demand {
+        if self.inner.has_own { Demand::Service } else { self.tree().demand() }
     }
 
     /// The document that MongoDB is sent.
@@ -298,6 +299,15 @@ impl Filter {
     /// The operator that only a MongoDB server can answer, if the filter has one.
     pub fn needs_server(&self) -> Option<&str> {
         self.inner.server
+    }
+
+    /// The filter without what only a server evaluates; nothing if that is part of a condition that demands more than `most`.
+    pub fn without_server(&self, most: Demand) -> Option<Self> {
+        if self.inner.server.is_none() {
+            return Some(self.clone());
+        }
+        let tree = self.tree().without_server(most)?;
+        Some(Self::made(Inner { has_own: self.inner.has_own, ..Inner::of(self.document().clone(), tree) }))
     }
 
     fn from_parts(document: Document, tree: Node) -> Self {
@@ -426,25 +436,6 @@ mod tests {
             doc! { "a": { "$eq": { "b": code } } },
         ] {
             assert_eq!(refusal(&filter).kind, QueryErrorKind::Refused, "{filter}");
-        }
-    }
-
-    #[test]
-    fn what_could_crash_a_mongodb_server_is_refused_wherever_it_stands() {
-        // This one is harmless: it asks for no member.
-        let into = doc! { "$elemMatch": { "$alwaysTrue": 1 } };
-        for (filter, pointer) in [
-            (doc! { "_id": 1, "": into.clone() }, "/"),
-            (doc! { "_id": 1, "": { "$all": [into.clone()] } }, "/"),
-            (doc! { "_id": 1, "": { "$not": into.clone() } }, "/"),
-            (doc! { "$or": [{ "_id": 1 }, { "": into.clone() }] }, "/$or/1/"),
-            (doc! { "a": { "$elemMatch": { "": into.clone() } } }, "/a/$elemMatch/"),
-        ] {
-            let error = refusal(&filter);
-            assert_eq!((error.kind, error.pointer.as_str()), (QueryErrorKind::Refused, pointer), "{error}");
-        }
-        for filter in [doc! { "": { "$elemMatch": { "$gt": 1 } } }, doc! { "a.": into.clone() }, doc! { "": 1 }] {
-            Filter::parse(&filter, &Limits::default()).expect("a server answers");
         }
     }
 

@@ -60,9 +60,6 @@ const OPERATORS: [(&str, Parse); 27] = [
     ("$geoNear", server),
 ];
 
-/// MongoDB 6.0.5 had a segmentation fault; 6.0.27 has none.
-const CRASHES: &str = "$elemMatch with conditions is refused on a member with an empty name: older MongoDB servers crash on it; ask with $getField";
-
 /// What may stand beside the operators that a MongoDB server answers.
 const DISTANCES: [&str; 2] = ["$minDistance", "$maxDistance"];
 
@@ -81,9 +78,6 @@ pub(super) fn parse_condition(parser: &mut Parser, path: &Path, value: &Bson) ->
     match value {
         Bson::Document(document) if is_operators(document) => {
             let tests = operators(parser, document)?;
-            if path.as_str().is_empty() && tests.iter().any(Test::looks_into_elements) {
-                return Err(parser.at.refused(CRASHES));
-            }
             Ok(Node::all_of(tests.into_iter().map(|test| node(path.clone(), test)).collect()))
         }
         _ => plain(parser, value).map(|test| Node::Path(path.clone(), test)),

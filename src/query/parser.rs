@@ -236,8 +236,6 @@ impl Parser {
     /// A condition of the service on a field.
     fn of_field(&mut self, value: &Bson) -> Result<Node, QueryError> {
         self.has_own = true;
-        // No server has the path.
-        self.at.note_made(None);
         let parts = value.as_document().map(|said| (said.get_str("name"), said.get_str("rest").ok(), said.get("is")));
         match parts {
             Some((Ok(name), rest, Some(said))) => parse_condition(self, &Path::of_field(name, rest), said),

@@ -10,7 +10,6 @@ use super::arrange::{absorbed, has_expression, schemas_as_alternatives, sorted, 
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
-use super::error::MOST_WORK;
 use super::number::Number;
 use super::path::Path;
 use super::raw::{Owned, Value, View, kind};
@@ -44,31 +43,6 @@ pub enum Node {
 }
 
 impl Node {
-    /// Whether one document may take long: the client decides the cost of expressions, schemas and regular expressions.
-    pub fn is_costly(&self) -> bool {
-        match self {
-            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().any(Self::is_costly),
-            // No server knows the path of a field.
-            Self::Path(path, test) => path.entry().is_some() || test.is_costly(),
-            Self::Expr(_) | Self::Schema(_) => true,
-            Self::Always | Self::Holds | Self::Never | Self::Server(_) => false,
-        }
-    }
-
-    /// Whether a MongoDB server may be asked: one document takes its expressions a bounded time.
-    pub fn is_bounded(&self) -> bool {
-        self.bounded_work().is_some_and(|work| work <= MOST_WORK)
-    }
-
-    fn bounded_work(&self) -> Option<f64> {
-        match self {
-            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().map(Self::bounded_work).sum(),
-            Self::Expr(computed) => computed.bounded_work(),
-            Self::Path(path, _) if path.entry().is_some() => None,
-            _ => Some(0.0),
-        }
-    }
-
     /// `$and`, and several members of one document, in the order of evaluation.
     pub fn all_of(parts: Vec<Node>) -> Self {
         let mut nodes = Vec::with_capacity(parts.len());
@@ -240,29 +214,6 @@ pub struct Operand {
     rank: i8,
     is_nan: bool,
     is_bytes: bool,
-}
-
-impl Test {
-    /// Whether it asks for members of elements.
-    pub(super) fn looks_into_elements(&self) -> bool {
-        match self {
-            Self::ElemMatchDocument(_) => true,
-            Self::Not(test) => test.looks_into_elements(),
-            Self::All(tests) => tests.iter().any(Self::looks_into_elements),
-            _ => false,
-        }
-    }
-
-    fn is_costly(&self) -> bool {
-        match self {
-            Self::Regex(_) => true,
-            Self::In(set) => !set.regexes().is_empty(),
-            Self::Not(test) => test.is_costly(),
-            Self::All(tests) | Self::ElemMatchValue(tests) => tests.iter().any(Self::is_costly),
-            Self::ElemMatchDocument(node) => node.is_costly(),
-            _ => false,
-        }
-    }
 }
 
 impl Operand {

@@ -1,7 +1,7 @@
 //! The catalogue of rights as documents, so that filters and sorts work as everywhere.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 
@@ -14,9 +14,8 @@ use super::views;
 use crate::admission::{self, Means};
 use crate::auth::rights::{self, RightNode, Rights};
 use crate::domain::document::raw;
-use crate::query::{Budget, SortValue};
 use crate::service::directory::Caller;
-use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, TotalFrom};
+use crate::store::{Explanation, FindQuery, Page, SortedBy, Step, StoreError, TotalFrom, evaluate};
 
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
     LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&views::right(right))).collect());
@@ -27,14 +26,15 @@ static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
 /// # Errors
 /// As [`Store::page`](crate::store::Store::page).
 pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed, ServiceError> {
-    let (max_time, explain, started) = (services.max_time, query.explain, Instant::now());
-    let is_light = !query.filter.tree().is_costly();
-    let page = if is_light {
-        page_of(&query, max_time, &Means::default())?
+    let started = Instant::now();
+    // A right is shown whole.
+    let question = FindQuery { projection: None, ..query.to_find(services) };
+    let page = if question.filter.tree().is_costly() {
+        admission::work(move |means| page_of(&question, means)).await.map_err(StoreError::from)??
     } else {
-        admission::work(move |means| page_of(&query, max_time, means)).await.map_err(StoreError::from)??
+        page_of(&question, &Means::default())?
     };
-    if !explain {
+    if !query.explain {
         return Ok(Listed::Page(page));
     }
     Ok(Listed::Explained(Explanation {
@@ -52,23 +52,8 @@ pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed
     }))
 }
 
-fn page_of(query: &ListQuery, max_time: Duration, means: &Means) -> Result<Page, StoreError> {
-    if let Some(operator) = query.filter.needs_server() {
-        return Err(StoreError::Unsupported { what: operator.to_owned() });
-    }
-    let budget = Budget::until(Instant::now().checked_add(max_time)).within(means);
-    let mut found: Vec<(SortValue, &RawDocument)> = Vec::new();
-    for right in CATALOGUE.iter() {
-        if query.filter.matches_within(right, &budget)? {
-            found.push((query.sort.key_of(right)?, right));
-        }
-    }
-    found.sort_by(|(left, _), (right, _)| query.sort.compare(left, right));
-    let total = found.len() as u64;
-    let skip = usize::try_from((query.page - 1).saturating_mul(query.limit)).unwrap_or(usize::MAX);
-    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let documents: Documents = found.into_iter().skip(skip).take(limit).map(|(_, right)| right).collect();
-    Ok(Page { documents, total, hint: None })
+fn page_of(query: &FindQuery, means: &Means) -> Result<Page, StoreError> {
+    evaluate::page_of(CATALOGUE.iter().map(|right| &**right), query, means)
 }
 
 /// The right with this name.
@@ -117,6 +102,8 @@ pub fn require(rights: &Rights, right: &str) -> Result<(), ServiceError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bson::{Document, doc};
 
     use super::*;
@@ -124,9 +111,9 @@ mod tests {
 
     fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
         let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
-        let query =
-            ListQuery { filter, stages: None, sort, page, limit: 10, projection: None, explain: false, keyed: false };
-        let found = page_of(&query, Duration::from_secs(10), &Means::default()).expect("a page");
+        let query = FindQuery::new(filter, Duration::from_secs(10)).sorted(sort).limited(10);
+        let query = FindQuery { skip: (page - 1) * 10, ..query };
+        let found = page_of(&query, &Means::default()).expect("a page");
         let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
         (names.collect(), found.total)
     }

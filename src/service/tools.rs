@@ -18,9 +18,10 @@ use super::rights;
 use super::services::Services;
 use crate::admission::{self, Means};
 use crate::query::pipeline::{Terms, Unseen};
-use crate::query::{Budget, Filter, Limits, Pipeline, SortValue};
+use crate::query::{Budget, Filter, Limits, Pipeline};
 use crate::store::chunks::Chunks;
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
+use crate::store::evaluate::{self, Results};
 use crate::store::{
     self, AggregateQuery, Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom,
 };
@@ -284,7 +285,7 @@ pub async fn described(
     }
     let work = admission::work(move |means| {
         let budget = Budget::until(Instant::now().checked_add(max_time)).within(means);
-        store::piped((&pipeline, 0), documents.iter(), &budget, store::Results::new(HELD, means.share()))
+        evaluate::piped_of((&pipeline, 0), &documents, &budget, Results::new(HELD, means))
     });
     Ok(work.await.map_err(StoreError::from)??)
 }
@@ -299,33 +300,10 @@ async fn users(services: &Services, query: FindQuery) -> Result<(Documents, u64)
 }
 
 fn page_of(chunks: &[Documents], query: &FindQuery, means: &Means) -> Result<(Documents, u64), StoreError> {
-    if let Some(operator) = query.filter.needs_server() {
-        return Err(StoreError::Unsupported { what: operator.to_owned() });
-    }
     means.hold(chunks.iter().map(Documents::bytes).sum::<usize>() * 2)?;
-    let budget = Budget::until(Instant::now().checked_add(query.max_time)).within(means);
-    let mut found: Vec<(SortValue, RawDocumentBuf)> = Vec::new();
-    for stored in chunks.iter().flat_map(Documents::iter) {
-        let user = without_password(stored);
-        if query.filter.matches_within(&user, &budget)? {
-            found.push((query.sort.key_of(&user)?, user));
-        }
-    }
-    if query.sort.is_reversed() {
-        found.reverse();
-    }
-    found.sort_by(|(left, _), (right, _)| query.sort.compare(left, right));
-    let total = found.len() as u64;
-    let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);
-    let limit = if query.limit == 0 { usize::MAX } else { usize::try_from(query.limit).unwrap_or(usize::MAX) };
-    let mut page = Documents::new();
-    for (_, user) in found.iter().skip(skip).take(limit) {
-        match &query.projection {
-            None => page.push(user),
-            Some(projection) => page.push(&projection.apply_within(user, &query.filter, &budget)?),
-        }
-    }
-    Ok((page, total))
+    let users: Vec<RawDocumentBuf> = chunks.iter().flat_map(Documents::iter).map(without_password).collect();
+    let page = evaluate::page_of(users.iter().map(|user| &**user), query, means)?;
+    Ok((page.documents, page.total))
 }
 
 fn without_password(stored: &RawDocument) -> RawDocumentBuf {

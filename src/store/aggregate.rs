@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bson::raw::RawDocument;
+use bson::Document;
 use futures::TryStreamExt;
 
 use super::chunks::Chunks;
-use super::{Documents, FindQuery, StoreError};
-use crate::admission::Share;
-use crate::query::pipeline::{Flow, Front, Nothing};
-use crate::query::{Budget, Filter, Pipeline};
+use super::{Documents, StoreError};
+use crate::query::{Filter, Pipeline};
 
 /// A pipeline to run on a collection.
 #[derive(Debug, Clone)]
@@ -31,6 +29,11 @@ impl AggregateQuery {
     /// A pipeline on a whole collection, and on no other.
     pub fn new(pipeline: Pipeline, max_time: Duration) -> Self {
         Self { pipeline, guard: Filter::all(), reach: Reach::default(), max_time, max_bytes: usize::MAX }
+    }
+
+    /// The stages up to a `$group` that a server may be asked for, and how many these are: none where something is hidden.
+    pub(super) fn grouped_front(&self) -> Option<(&[Document], usize)> {
+        self.pipeline.grouped_front().filter(|_| self.guard.document().is_empty())
     }
 
     /// Refuses a pipeline that reads a collection beyond its reach.
@@ -77,18 +80,6 @@ impl Reach {
     }
 }
 
-/// The query for the front of a pipeline, behind a guard.
-pub(crate) fn find_query(front: &Front, guard: &Filter) -> FindQuery {
-    let filter = behind(&front.filter, guard);
-    let (sort, skip, limit) = (front.sort.clone(), front.skip, front.limit);
-    FindQuery { sort, skip, limit, ..FindQuery::new(filter, Duration::MAX) }
-}
-
-/// The filter, evaluated only where the guard holds.
-pub(crate) fn behind(filter: &Filter, guard: &Filter) -> Filter {
-    if guard.document().is_empty() { filter.clone() } else { filter.clone().guarded_by(guard.clone()) }
-}
-
 /// All documents of the chunks together; [`StoreError::TooLarge`] for more than so many bytes.
 ///
 /// # Errors
@@ -102,60 +93,4 @@ pub async fn gathered(mut chunks: Chunks, max_bytes: usize) -> Result<Documents,
         chunk.iter().for_each(|document| all.push(document));
     }
     Ok(all)
-}
-
-/// What the stages behind the first `done` make of some documents. They read no collection.
-///
-/// # Errors
-/// Failures on documents, and those of [`Results::push`].
-pub(crate) fn piped<'d>(
-    (pipeline, done): (&Pipeline, usize),
-    documents: impl Iterator<Item = &'d RawDocument>,
-    budget: &Budget,
-    mut results: Results,
-) -> Result<Documents, StoreError> {
-    let mut give = |document: &RawDocument| results.push(document);
-    let mut run = pipeline.run(done, budget);
-    for document in documents {
-        if run.push(document, &Nothing::default(), &mut give)?.is_break() {
-            break;
-        }
-    }
-    run.finish(&Nothing::default(), &mut give)?;
-    Ok(results.documents)
-}
-
-/// Results that are held until all are there.
-pub(crate) struct Results {
-    documents: Documents,
-    max_bytes: usize,
-    share: Share,
-    covered: usize,
-}
-
-impl Results {
-    /// None yet; their memory comes from the share.
-    pub(crate) fn new(max_bytes: usize, share: Share) -> Self {
-        Self { documents: Documents::new(), max_bytes, share, covered: 0 }
-    }
-
-    /// One more.
-    ///
-    /// # Errors
-    /// [`StoreError::TooLarge`], and [`StoreError::Busy`] when there is no memory.
-    pub(crate) fn push(&mut self, document: &RawDocument) -> Result<Flow, StoreError> {
-        self.documents.push(document);
-        let bytes = self.documents.bytes();
-        if bytes > self.max_bytes {
-            return Err(StoreError::TooLarge);
-        }
-        if bytes > self.covered {
-            self.covered = self.share.cover(bytes)?;
-        }
-        Ok(Flow::Continue(()))
-    }
-
-    pub(crate) fn into_documents(self) -> Documents {
-        self.documents
-    }
 }

@@ -8,12 +8,11 @@ use async_trait::async_trait;
 use bson::DateTime;
 
 use crate::metrics::Metrics;
-use crate::query::Filter;
 
 use super::inspection::Finding;
 use super::{
-    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError,
-    Unit,
+    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store, StoreError,
+    Total, Traits, Unit,
 };
 
 /// Passes everything on to another store.
@@ -65,12 +64,13 @@ impl Store for Measured {
         self.timed("prepare", self.inner.prepare(collections)).await
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        self.timed("find", self.inner.find(collection, query)).await
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        self.timed("page", self.inner.page(collection, query)).await
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        let name = match total {
+            Total::Unasked => "find",
+            Total::Asked => "page",
+            Total::Alone => "count",
+        };
+        self.timed(name, self.inner.read(collection, query, total)).await
     }
 
     async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
@@ -84,10 +84,6 @@ impl Store for Measured {
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         self.timed("explain", self.inner.explain(collection, query)).await
-    }
-
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        self.timed("count", self.inner.count(collection, filter, max_time)).await
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
@@ -106,35 +102,15 @@ impl Store for Measured {
         self.inner.revision(collection)
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.timed("ping", self.inner.ping()).await
-    }
-
-    fn lacks(&self) -> Vec<String> {
-        self.inner.lacks()
-    }
-
-    fn is_damaged(&self) -> bool {
-        self.inner.is_damaged()
-    }
-
-    fn is_full(&self) -> bool {
-        self.inner.is_full()
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.timed("ping", self.inner.health()).await
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.timed("inspect", self.inner.inspect(collections, now)).await
     }
 
-    fn largest_unit(&self) -> usize {
-        self.inner.largest_unit()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn traits(&self) -> Traits {
+        self.inner.traits()
     }
 }

@@ -15,6 +15,7 @@ pub mod collections;
 pub mod copying;
 pub mod embedded;
 mod error;
+pub(crate) mod evaluate;
 mod explanation;
 mod file_store;
 mod hint;
@@ -22,6 +23,7 @@ pub mod inspection;
 mod measured;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
+mod question;
 mod revision;
 
 use std::borrow::Cow;
@@ -36,7 +38,6 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
-pub(crate) use self::aggregate::{Results, behind, find_query, piped};
 pub(crate) use self::best::Best;
 pub use self::chunks::{ChunkedPage, Chunks};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
@@ -62,23 +63,17 @@ pub trait Store: Send + Sync + 'static {
     /// MUST be [`StoreError::Duplicate`] when stored documents violate a unique index that it creates.
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError>;
 
-    /// The documents that the query selects, in the order of its sort.
+    /// The documents that the query selects, in the order of its sort, and the number of all that its filter matches, as far as
+    /// that is asked for.
     ///
     /// Without a sort the embedded store gives insertion order, and MongoDB its own order. All come from one point in
-    /// time (on MongoDB only on a replica set).
+    /// time (on MongoDB not through a router). The embedded store takes the total from the same snapshot; on MongoDB it is a
+    /// query of its own.
     ///
     /// # Errors
     /// MUST be [`StoreError::Query`] when evaluating the query failed on a document. MUST be [`StoreError::Timeout`]
     /// when its time budget ran out, and [`StoreError::Busy`] when there is no memory or no turn for it.
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError>;
-
-    /// Like [`Store::find`], with the number of all documents that the filter matches.
-    ///
-    /// The embedded store takes both from one snapshot; on MongoDB they are two queries.
-    ///
-    /// # Errors
-    /// As [`Store::find`].
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError>;
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError>;
 
     /// This store as it is now, for questions alone: all its answers come from one point in time, whatever is written
     /// meanwhile. It is held no longer than a request lasts.
@@ -87,40 +82,34 @@ pub trait Store: Send + Sync + 'static {
     /// its own time.
     ///
     /// # Errors
-    /// As [`Store::find`].
+    /// As [`Store::read`].
     async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError>;
 
-    /// Like [`Store::page`], for answers that are too large for memory: gives them in chunks.
+    /// Like [`Store::read`], with the total, for answers that are too large for memory: gives them in chunks.
     ///
-    /// The chunks come from one point in time, as in [`Store::find`]. On the embedded store, chunks that are read after
+    /// The chunks come from one point in time, as there. On the embedded store, chunks that are read after
     /// a minute come from the newest snapshot, without documents that no longer match.
     ///
     /// # Errors
-    /// As [`Store::find`]; the same errors may come instead of a chunk.
+    /// As [`Store::read`]; the same errors may come instead of a chunk.
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        Ok(ChunkedPage::of(self.page(collection, query).await?))
+        Ok(ChunkedPage::of(self.read(collection, query, Total::Asked).await?))
     }
 
-    /// Runs the query as [`Store::page`] does, and returns how the answer was found instead of the answer.
+    /// Runs the query as [`Store::read`] does, with the total, and returns how the answer was found instead of the answer.
     ///
     /// # Errors
-    /// As [`Store::find`].
+    /// As [`Store::read`].
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError>;
-
-    /// How many documents match.
-    ///
-    /// # Errors
-    /// As [`Store::find`].
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError>;
 
     /// The results of a pipeline, in chunks.
     ///
     /// Results that need no others come one after the other, as in [`Store::chunks`]; all others are made first. Without a
     /// sort the embedded store reads documents in insertion order, and MongoDB in its own order. All documents, those of other
-    /// collections included, come from one point in time while the results are made (on MongoDB only on a replica set).
+    /// collections included, come from one point in time while the results are made (on MongoDB not through a router).
     ///
     /// # Errors
-    /// As [`Store::find`]; [`StoreError::TooLarge`] when results that must be held have more than `max_bytes`. MUST be
+    /// As [`Store::read`]; [`StoreError::TooLarge`] when results that must be held have more than `max_bytes`. MUST be
     /// [`StoreError::Query`] when the pipeline reads a collection beyond its reach. The same errors may come instead of a chunk.
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError>;
 
@@ -153,27 +142,11 @@ pub trait Store: Send + Sync + 'static {
     /// and tools within one second.
     fn revision(&self, collection: &str) -> u64;
 
-    /// Answers when the store can be reached.
+    /// What is wrong with the store, as far as it is in use.
     ///
     /// # Errors
-    /// MUST be [`StoreError::Unavailable`] when it cannot.
-    async fn ping(&self) -> Result<(), StoreError>;
-
-    /// Unique indexes that are missing while the store is in use, in words. Such a store MUST refuse units that only they
-    /// could check, as [`StoreError::Unavailable`].
-    fn lacks(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Whether this process has met stored bytes that are not what was written. Stays so until the process ends.
-    fn is_damaged(&self) -> bool {
-        false
-    }
-
-    /// Whether the last write that adds something found no room on the disk.
-    fn is_full(&self) -> bool {
-        false
-    }
+    /// MUST be [`StoreError::Unavailable`] when it cannot be reached.
+    async fn health(&self) -> Result<Health, StoreError>;
 
     /// Findings for an operator: missing indexes of these collections, clocks that disagree with `now`, free space on
     /// the disk. Changes nothing.
@@ -182,17 +155,83 @@ pub trait Store: Send + Sync + 'static {
     /// MUST be [`StoreError::Unavailable`] when the store cannot be reached.
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError>;
 
-    /// How many changes one unit may have; larger work takes several units. With [`usize::MAX`], only memory bounds a
-    /// unit.
-    fn largest_unit(&self) -> usize;
+    /// What sort of store it is.
+    fn traits(&self) -> Traits;
+
+    // What follows is said with the methods above; no adapter writes it.
+
+    /// The documents alone, see [`Store::read`].
+    ///
+    /// # Errors
+    /// As there.
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        Ok(self.read(collection, query, Total::Unasked).await?.documents)
+    }
+
+    /// The documents and the total, see [`Store::read`].
+    ///
+    /// # Errors
+    /// As there.
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        self.read(collection, query, Total::Asked).await
+    }
+
+    /// How many documents match.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        Ok(self.read(collection, &FindQuery::new(filter.clone(), max_time), Total::Alone).await?.total)
+    }
 
     /// Whether each query goes over the network, so that fetching a little more at once saves time.
     fn is_remote(&self) -> bool {
-        false
+        self.traits().is_remote
+    }
+
+    /// See [`Traits::largest_unit`].
+    fn largest_unit(&self) -> usize {
+        self.traits().largest_unit
     }
 
     /// `embedded` or `mongodb`.
-    fn kind(&self) -> &'static str;
+    fn kind(&self) -> &'static str {
+        self.traits().kind
+    }
+}
+
+/// Whether the number of all documents is wanted that a filter matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Total {
+    /// No: the documents alone.
+    Unasked,
+    /// Yes, beside the documents.
+    Asked,
+    /// Without documents. The page of the query does not matter.
+    Alone,
+}
+
+/// What sort of store it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Traits {
+    /// `embedded` or `mongodb`.
+    pub kind: &'static str,
+    /// Whether each query goes over the network.
+    pub is_remote: bool,
+    /// How many changes one unit may have; larger work takes several units. With [`usize::MAX`], only memory bounds a unit.
+    pub largest_unit: usize,
+}
+
+/// What is wrong with a store in use.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    /// Unique indexes that are missing, in words. Such a store MUST refuse units that only they could check, as
+    /// [`StoreError::Unavailable`].
+    pub lacks: Vec<String>,
+    /// Whether this process has met stored bytes that are not what was written. Stays so until the process ends.
+    pub is_damaged: bool,
+    /// Whether the last write that adds something found no room on the disk.
+    pub is_full: bool,
 }
 
 /// A query on a collection.
@@ -210,7 +249,7 @@ pub struct FindQuery {
     pub limit: u64,
     /// The time budget.
     pub max_time: Duration,
-    /// How many bytes of documents [`Store::find`] and [`Store::page`] may give; more are [`StoreError::TooLarge`].
+    /// How many bytes of documents [`Store::read`] may give; more are [`StoreError::TooLarge`].
     pub max_bytes: usize,
     /// Whether [`Store::chunks`] counts how many documents match in all. A store may count where it costs nothing.
     pub is_counted: bool,

@@ -27,7 +27,8 @@ use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, KEYS, USERS};
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
-    AggregateQuery, Change, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+    AggregateQuery, Change, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store, StoreError, Total,
+    Traits, Unit,
 };
 use tempfile::TempDir;
 
@@ -681,13 +682,11 @@ impl Store for CountingStore {
         self.inner.prepare(collections).await
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        self.finds.fetch_add(1, Ordering::Relaxed);
-        self.inner.find(collection, query).await
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        self.inner.page(collection, query).await
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        if total == Total::Unasked {
+            self.finds.fetch_add(1, Ordering::Relaxed);
+        }
+        self.inner.read(collection, query, total).await
     }
 
     async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
@@ -696,10 +695,6 @@ impl Store for CountingStore {
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         self.inner.explain(collection, query).await
-    }
-
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        self.inner.count(collection, filter, max_time).await
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
@@ -718,20 +713,16 @@ impl Store for CountingStore {
         self.inner.revision(collection)
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.inner.ping().await
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
     }
 
-    fn largest_unit(&self) -> usize {
-        self.inner.largest_unit()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn traits(&self) -> Traits {
+        self.inner.traits()
     }
 }
 

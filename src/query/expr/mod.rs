@@ -13,7 +13,6 @@ mod accumulate;
 mod arithmetic;
 mod array;
 mod boolean;
-mod bounds;
 mod call;
 mod comparisons;
 mod convert;
@@ -22,6 +21,7 @@ mod decimal;
 mod divisor;
 mod evaluate;
 mod extremes;
+mod flat;
 mod fold;
 mod hashed_key;
 mod object;
@@ -43,7 +43,8 @@ use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
 use super::budget::Budget;
-use super::error::{EvalError, Location, Made, QueryError};
+use super::demand::Demand;
+use super::error::{EvalError, Location, QueryError};
 pub(in crate::query) use accumulate::{Deviation, Total};
 pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
@@ -54,8 +55,7 @@ pub(in crate::query) use extremes::Extremes;
 #[derive(Debug, Clone)]
 pub struct Expression {
     node: ExprNode,
-    /// How much work it is, if it is bounded.
-    work: Option<f64>,
+    demand: Demand,
 }
 
 impl Expression {
@@ -71,19 +71,18 @@ impl Expression {
     /// need the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         let node = parse::ExprParser::new(location).expression(value)?;
-        Self::folded(node, bounds::made(value), location)
+        Self::folded(node, flat::operators(value).map_or(Demand::Service, Demand::of_flat), location)
     }
 
-    fn folded(node: ExprNode, made: Option<Made>, location: &mut Location) -> Result<Self, QueryError> {
+    fn folded(node: ExprNode, demand: Demand, location: &Location) -> Result<Self, QueryError> {
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
-        location.note_made(made);
-        Ok(Self { node, work: made.map(|made| made.work) })
+        Ok(Self { node, demand })
     }
 
-    /// How much work it is, if one document takes it a bounded time: only then a MongoDB server may be asked to run it.
-    pub(in crate::query) fn bounded_work(&self) -> Option<f64> {
-        self.work
+    /// What it demands.
+    pub(in crate::query) fn demand(&self) -> Demand {
+        self.demand
     }
 
     /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document, and so do the
@@ -97,7 +96,7 @@ impl Expression {
         location: &mut Location,
     ) -> Result<Self, QueryError> {
         let node = parse::ExprParser::on_current(location, variables).expression(value)?;
-        Self::folded(node, bounds::made_on_current(value), location)
+        Self::folded(node, Demand::Service, location)
     }
 
     /// The value for a document and for where its paths begin, see [`Expression::parse_on_current`].

@@ -110,6 +110,34 @@ impl PipelineParser {
     }
 }
 
+/// The accumulators that a server is asked for.
+const PLAIN: [&str; 7] = ["$sum", "$count", "$avg", "$min", "$max", "$first", "$last"];
+
+/// Whether a stage is a `$group` over plain paths.
+pub(super) fn is_plain_group(stage: &Document) -> bool {
+    let Ok(members) = stage.get_document("$group") else { return false };
+    members.iter().all(|(name, value)| match value {
+        Bson::Document(parts) if name == "_id" => {
+            parts.iter().all(|(name, value)| !name.starts_with('$') && is_plain(value))
+        }
+        value if name == "_id" => is_plain(value),
+        Bson::Document(accumulator) => accumulator.iter().all(|(operator, operand)| {
+            let is_counter = operator == "$count";
+            PLAIN.contains(&operator.as_str()) && (is_counter || is_plain(operand))
+        }),
+        _ => false,
+    })
+}
+
+/// Whether a value is a path or a constant.
+fn is_plain(value: &Bson) -> bool {
+    match value {
+        Bson::String(text) => !text.starts_with("$$"),
+        Bson::Document(_) | Bson::Array(_) => false,
+        _ => true,
+    }
+}
+
 /// A count as MongoDB sums it up.
 pub(super) fn counted(count: u64) -> Bson {
     let count = i64::try_from(count).unwrap_or(i64::MAX);

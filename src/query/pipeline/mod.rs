@@ -30,16 +30,19 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-use bson::raw::RawDocument;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
 use super::budget::{Budget, Effort};
+use super::demand::Demand;
 use super::error::{EvalError, QueryError};
 use super::filter::{Filter, Limits};
 use super::sort::Sort;
 
 pub use self::accumulator::ACCUMULATORS;
 pub use self::front::Front;
+use self::group::{count_document, is_plain_group};
+use self::grouping::encoded;
 use self::parse::PipelineParser;
 pub use self::parse::STAGES;
 pub use self::run::Run;
@@ -53,8 +56,6 @@ pub type Flow = ControlFlow<()>;
 pub struct Pipeline {
     documents: Vec<Document>,
     stages: Vec<Stage>,
-    /// Where the first stage is that no MongoDB server is asked for, among the documents and among the stages.
-    unbounded: Option<(usize, usize)>,
 }
 
 /// How a client's pipeline is read.
@@ -145,15 +146,12 @@ impl Pipeline {
         if filter.document().is_empty() {
             return Self::empty();
         }
-        let unbounded = (!filter.is_bounded()).then_some((0, 0));
-        Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)], unbounded }
+        Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)] }
     }
 
     /// These stages, and behind them those of another pipeline.
     #[must_use]
     pub fn then(mut self, more: Self) -> Self {
-        let behind = |(documents, stages)| (self.documents.len() + documents, self.stages.len() + stages);
-        self.unbounded = self.unbounded.or(more.unbounded.map(behind));
         self.documents.extend(more.documents);
         self.stages.extend(more.stages);
         self
@@ -186,7 +184,12 @@ impl Pipeline {
 
     /// The operator that only a MongoDB server can answer, if it has one.
     pub fn needs_server(&self) -> Option<&str> {
-        self.stages.iter().find_map(Stage::needs_server)
+        self.needs_server_behind(0)
+    }
+
+    /// The same of the stages behind the first `done`.
+    pub fn needs_server_behind(&self, done: usize) -> Option<&str> {
+        self.stages[done..].iter().find_map(Stage::needs_server)
     }
 
     /// What stands at the front and can be answered from indexes; [`Front::stages`] of the pipeline are in it.
@@ -194,19 +197,15 @@ impl Pipeline {
         Front::of(&self.stages)
     }
 
-    /// The stages that a MongoDB server may be asked for, and how many these are; nothing where it may be asked for all.
-    pub fn bounded_front(&self) -> Option<(Self, usize)> {
-        let (documents, stages) = self.unbounded?;
-        let (documents, front) = (self.documents[..documents].to_vec(), self.stages[..stages].to_vec());
-        Some((Self { documents, stages: front, unbounded: None }, stages))
-    }
-
-    /// The filter, if the stage behind the first `done` is one.
-    pub fn filter_behind(&self, done: usize) -> Option<&Filter> {
-        match self.stages.get(done) {
-            Some(Stage::Match(filter)) => Some(filter),
-            _ => None,
-        }
+    /// The stages up to a `$group` that a server may be asked for, and how many these are; nothing where it may not.
+    pub fn grouped_front(&self) -> Option<(&[Document], usize)> {
+        let front = self.front();
+        let plain = |stage: &&Stage| matches!(stage, Stage::Project(projection) if projection.is_plain());
+        let group = front.stages + self.stages[front.stages..].iter().take_while(plain).count();
+        // Each stage so far is a document of its own.
+        let is_plain = self.documents.get(group).is_some_and(is_plain_group);
+        let is_asked = is_plain && front.filter.demand() < Demand::Service;
+        is_asked.then(|| (&self.documents[..=group], group + 1))
     }
 
     /// Whether each document gives its own results, whatever the others are, behind the first `done` stages.
@@ -220,6 +219,14 @@ impl Pipeline {
             Some(Stage::Count(name)) => Some(name),
             _ => None,
         }
+    }
+
+    /// What `$count` gives under this name.
+    ///
+    /// # Errors
+    /// A name that BSON cannot hold.
+    pub fn counted(name: &str, count: u64) -> Result<RawDocumentBuf, EvalError> {
+        encoded(&count_document(name, count))
     }
 
     /// Begins to run the stages behind the first `done`.

@@ -138,17 +138,12 @@ impl PipelineParser {
         self.leave_out(collection.and_then(|name| self.unseen.of_collection(name)), &mut pipeline)?;
         let mut everywhere = collection.and(self.unseen.everywhere);
         for (index, stage) in stages.iter().enumerate() {
-            let unbounded = self.filter.at.unbounded();
             let parsed = self.within(&index.to_string(), |parser| parser.stage(stage))?;
-            self.filter.at.end_stage();
             match parsed.first() {
                 Some(stage) if stage.is_selection() => {}
                 // A number of documents is the same without the member.
                 Some(Stage::Count(_)) => everywhere = None,
                 _ => self.leave_out(everywhere.take(), &mut pipeline)?,
-            }
-            if self.filter.at.unbounded() > unbounded && pipeline.unbounded.is_none() {
-                pipeline.unbounded = Some((pipeline.documents.len(), pipeline.stages.len()));
             }
             pipeline.documents.extend(parsed.first().and_then(|first| first.written(stage)));
             pipeline.stages.extend(parsed);

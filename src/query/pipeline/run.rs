@@ -79,7 +79,7 @@ struct Sample {
 impl Pipeline {
     /// The pipeline that leaves everything as it is.
     pub(super) fn empty() -> Self {
-        Self { documents: Vec::new(), stages: Vec::new(), unbounded: None }
+        Self { documents: Vec::new(), stages: Vec::new() }
     }
 
     /// Reads a collection through this pipeline; with `more`, only the documents for which that holds.

@@ -235,3 +235,30 @@ fn a_pipeline_of_conditions_and_orders_is_a_filter() {
     assert_eq!(filter(bson!([])), Some(doc! {}));
     assert_eq!(filter(bson!([{ "$match": { "a": 1 } }, { "$limit": 1 }])), None);
 }
+
+#[test]
+fn a_group_over_plain_paths_is_for_the_server_with_what_stands_in_front() {
+    let grouped = |stages: &[Bson]| {
+        let pipeline = Pipeline::parse(stages, &Limits::default(), DateTime::from_millis(0)).expect("a pipeline");
+        pipeline.grouped_front().map(|(documents, done)| (documents.len(), done))
+    };
+    let counted =
+        bson!({ "$group": { "_id": "$a", "n": { "$sum": 1 }, "b": { "$first": "$b" }, "m": { "$count": {} } } });
+    assert_eq!(grouped(&[counted.clone(), bson!({ "$set": { "x": 1 } })]), Some((1, 1)));
+    let front =
+        [bson!({ "$match": { "a": 1 } }), bson!({ "$sort": { "b": 1 } }), bson!({ "$unset": "_id" }), counted.clone()];
+    assert_eq!(grouped(&front), Some((4, 4)));
+    let members = bson!({ "$group": { "_id": { "a": "$a", "b": null }, "m": { "$avg": "$c.d" } } });
+    assert_eq!(grouped(&[members]), Some((1, 1)));
+    for other in [
+        bson!({ "$group": { "_id": { "$toLower": "$a" } } }),
+        bson!({ "$group": { "_id": "$$ROOT" } }),
+        bson!({ "$group": { "_id": null, "n": { "$sum": { "$size": "$a" } } } }),
+        bson!({ "$group": { "_id": null, "n": { "$push": "$a" } } }),
+        bson!({ "$group": { "_id": null, "n": { "$mergeObjects": "$a" } } }),
+    ] {
+        assert_eq!(grouped(std::slice::from_ref(&other)), None, "{other}");
+    }
+    assert_eq!(grouped(&[bson!({ "$set": { "a": "$b" } }), counted.clone()]), None);
+    assert_eq!(grouped(&[bson!({ "$match": { "$jsonSchema": {"required": ["a"]} } }), counted]), None);
+}

@@ -14,7 +14,7 @@ use bson::{DateTime, Document};
 
 use super::budget::{Budget, Effort};
 use super::computed::Computed;
-use super::error::{EvalError, MOST_WORK, QueryError, code};
+use super::error::{EvalError, QueryError, code};
 use super::filter::{Filter, Limits};
 use super::matcher::matched_position;
 use super::tree::Node;
@@ -129,17 +129,6 @@ impl Projection {
         self.entries.is_some()
     }
 
-    /// What it leaves of the named entries in a document to which a server applied the rest of it.
-    ///
-    /// # Errors
-    /// As [`Projection::apply`].
-    pub fn apply_to_entries(&self, document: &RawDocument) -> Result<RawDocumentBuf, EvalError> {
-        match &self.entries {
-            Some(entries) => document_of(entries.apply(document.as_bytes())?),
-            None => Ok(document.to_owned()),
-        }
-    }
-
     /// The document that MongoDB is sent.
     pub fn document(&self) -> &Document {
         &self.document
@@ -150,9 +139,9 @@ impl Projection {
         self.root.has_expressions()
     }
 
-    /// Whether a MongoDB server may be asked for it, see [`Node::is_bounded`].
-    pub fn is_bounded(&self) -> bool {
-        self.root.bounded_work().is_some_and(|work| work <= MOST_WORK)
+    /// Whether it only includes or excludes members: a server may be asked for it.
+    pub fn is_plain(&self) -> bool {
+        self.afterwards.is_empty() && !self.root.computes
     }
 
     /// The projection with this member of the top as it is stored, and whether it is in addition to what was asked for. `None`
@@ -245,16 +234,6 @@ fn position(document: &RawDocument, filter: &Filter, budget: &Budget) -> Result<
 impl Branch {
     fn child(&self, name: &[u8]) -> Option<&Child> {
         self.children.iter().find(|(own, _)| own.as_bytes() == name).map(|(_, child)| child)
-    }
-
-    /// See [`Computed::bounded_work`].
-    fn bounded_work(&self) -> Option<f64> {
-        let work = self.children.iter().map(|(_, child)| match child {
-            Child::Computed(computed) => computed.bounded_work(),
-            Child::Branch(branch) => branch.bounded_work(),
-            Child::Whole | Child::Kept | Child::ElemMatch(_) => Some(0.0),
-        });
-        work.sum()
     }
 
     fn has_expressions(&self) -> bool {

@@ -27,8 +27,8 @@ use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS, chunks_of};
 use crate::store::collections::TYPES;
 use crate::store::inspection::Finding;
 use crate::store::{
-    AggregateQuery, Best, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store,
-    StoreError, Unit, gathered,
+    AggregateQuery, Best, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Health, Page, Store,
+    StoreError, Total, Traits, Unit, gathered,
 };
 
 /// Pages of so many documents are read at once, if they have no more bytes than this.
@@ -157,7 +157,7 @@ impl AsOf {
     }
 
     /// The documents of the answer, each read on demand, and how many of the changed ones match.
-    async fn read(
+    async fn answer(
         self: Arc<Self>,
         collection: &str,
         changed: &Ids,
@@ -423,6 +423,43 @@ fn with_access_list(document: &RawDocument, last: Option<&RawDocument>) -> Resul
     Ok(raw(&document))
 }
 
+impl AsOf {
+    /// The documents of the answer together.
+    async fn documents(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        let documents = match self.changed_some(collection, &query.filter).await? {
+            None => self.inner.find(collection, query).await?,
+            Some(changed) => {
+                gathered(Arc::new(self.clone()).answer(collection, &changed, query).await?.1, query.max_bytes).await?
+            }
+        };
+        Ok(Page { documents, ..Page::default() })
+    }
+
+    /// The same, with the total.
+    async fn counted(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        if self.changed_some(collection, &query.filter).await?.is_none() {
+            return self.inner.page(collection, query).await;
+        }
+        let ChunkedPage { total, documents, .. } = self.chunks(collection, query).await?;
+        Ok(Page { documents: gathered(documents, query.max_bytes).await?, total, hint: None })
+    }
+
+    /// How many documents matched.
+    async fn total(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        let Some(changed) = self.changed_some(collection, filter).await? else {
+            return self.inner.count(collection, filter, max_time).await;
+        };
+        // The first one stands for all: they are counted.
+        let then = self.different(collection, &changed, &FindQuery::new(filter.clone(), max_time).limited(1)).await?;
+        Ok(self.unchanged_count(collection, (filter, &changed), max_time).await? + then.count)
+    }
+
+    /// The ids that have changed since, if there are any.
+    async fn changed_some(&self, collection: &str, filter: &Filter) -> Result<Option<Ids>, StoreError> {
+        Ok(self.changed(collection, filter).await?.filter(|changed| !changed.is_empty()))
+    }
+}
+
 fn refused<T>(what: &str) -> Result<T, StoreError> {
     Err(StoreError::Unsupported { what: format!("{what} of the past") })
 }
@@ -433,29 +470,22 @@ impl Store for AsOf {
         refused("indexes")
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        match self.changed(collection, &query.filter).await?.filter(|changed| !changed.is_empty()) {
-            None => self.inner.find(collection, query).await,
-            Some(changed) => {
-                gathered(Arc::new(self.clone()).read(collection, &changed, query).await?.1, query.max_bytes).await
-            }
-        }
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        match self.changed(collection, &query.filter).await?.filter(|changed| !changed.is_empty()) {
-            None => self.inner.page(collection, query).await,
-            Some(_) => {
-                let ChunkedPage { total, documents, .. } = self.chunks(collection, query).await?;
-                Ok(Page { documents: gathered(documents, query.max_bytes).await?, total, hint: None })
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        match total {
+            Total::Unasked => self.documents(collection, query).await,
+            Total::Asked => self.counted(collection, query).await,
+            Total::Alone => {
+                let total = self.total(collection, &query.filter, query.max_time).await?;
+                Ok(Page { total, ..Page::default() })
             }
         }
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        let changed = self.changed(collection, &query.filter).await?.filter(|changed| !changed.is_empty());
-        let Some(changed) = changed else { return self.inner.chunks(collection, query).await };
-        let (then, documents) = Arc::new(self.clone()).read(collection, &changed, query).await?;
+        let Some(changed) = self.changed_some(collection, &query.filter).await? else {
+            return self.inner.chunks(collection, query).await;
+        };
+        let (then, documents) = Arc::new(self.clone()).answer(collection, &changed, query).await?;
         let same = self.unchanged_count(collection, (&query.filter, &changed), query.max_time).await?;
         Ok(ChunkedPage { total: same + then, hint: None, documents })
     }
@@ -466,14 +496,6 @@ impl Store for AsOf {
 
     async fn explain(&self, _: &str, _: &FindQuery) -> Result<Explanation, StoreError> {
         refused("explain")
-    }
-
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        let changed = self.changed(collection, filter).await?.filter(|changed| !changed.is_empty());
-        let Some(changed) = changed else { return self.inner.count(collection, filter, max_time).await };
-        // The first one stands for all: they are counted.
-        let then = self.different(collection, &changed, &FindQuery::new(filter.clone(), max_time).limited(1)).await?;
-        Ok(self.unchanged_count(collection, (filter, &changed), max_time).await? + then.count)
     }
 
     async fn aggregate(&self, _: &str, _: &AggregateQuery) -> Result<Chunks, StoreError> {
@@ -493,23 +515,15 @@ impl Store for AsOf {
         if RESOURCES.iter().any(|(name, _)| *name == collection) { 0 } else { self.inner.revision(collection) }
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.inner.ping().await
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
     }
 
-    fn largest_unit(&self) -> usize {
-        self.inner.largest_unit()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn traits(&self) -> Traits {
+        self.inner.traits()
     }
 }

@@ -26,8 +26,8 @@ use crate::query::Filter;
 use crate::store::collections::{LOGS, OBJECTS};
 use crate::store::inspection::Finding;
 use crate::store::{
-    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Documents, Explanation, FindQuery,
-    Numbered, Page, Store, StoreError, Unit,
+    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Explanation, FindQuery, Health, Numbered,
+    Page, Store, StoreError, Total, Traits, Unit,
 };
 
 /// How often a unit is tried again when another one added an entry of the same resource.
@@ -381,12 +381,8 @@ impl Store for Recorder {
         self.inner.prepare(collections).await
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        self.inner.find(collection, query).await
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        self.inner.page(collection, query).await
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        self.inner.read(collection, query, total).await
     }
 
     async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
@@ -399,10 +395,6 @@ impl Store for Recorder {
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         self.inner.explain(collection, query).await
-    }
-
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        self.inner.count(collection, filter, max_time).await
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
@@ -426,35 +418,15 @@ impl Store for Recorder {
         self.inner.revision(collection)
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.inner.ping().await
-    }
-
-    fn lacks(&self) -> Vec<String> {
-        self.inner.lacks()
-    }
-
-    fn is_damaged(&self) -> bool {
-        self.inner.is_damaged()
-    }
-
-    fn is_full(&self) -> bool {
-        self.inner.is_full()
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
     }
 
-    fn largest_unit(&self) -> usize {
-        self.inner.largest_unit()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn traits(&self) -> Traits {
+        self.inner.traits()
     }
 }

@@ -49,16 +49,16 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bson::DateTime;
-use futures::{StreamExt, TryStreamExt, future};
 
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Sort};
 use crate::store::chunks::chunks_of;
+use crate::store::evaluate::{self, find_query};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery,
-    Page, Store, StoreError, Unit, find_query, revision,
+    Health, Page, Store, StoreError, Total, Traits, Unit, revision,
 };
 
 use self::open::files::StoreFiles;
@@ -172,6 +172,34 @@ impl EmbeddedStore {
         })
     }
 
+    /// Whether this process has met stored bytes that are not what was written.
+    fn is_damaged(&self) -> bool {
+        self.files.damage().load(Ordering::Relaxed)
+    }
+
+    /// Whether the last write that adds something found no room on the disk.
+    fn is_full(&self) -> bool {
+        self.writer.is_full()
+    }
+
+    async fn counted(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        validate::runs_here(filter)?;
+        let deadline = Deadline::after(max_time);
+        if let Some(count) = self.count_here(collection, filter, max_time)? {
+            return Ok(count);
+        }
+        let (turn, snapshot) = self.admitted().await?;
+        let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
+        let filter = filter.clone();
+        let work = move |means: &Means| {
+            let mut reader = CollectionReader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
+            let wanted = Wanted { first: Some(0), total: true };
+            let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
+            reader.count(&choice, &filter)
+        };
+        self.on_blocking_pool(turn, work).await
+    }
+
     /// Counts on this thread, if few keys and documents are read.
     fn count_here(&self, name: &str, filter: &Filter, max_time: Duration) -> Result<Option<u64>, StoreError> {
         let snapshot = self.snapshot()?;
@@ -242,24 +270,9 @@ impl EmbeddedStore {
         let rows = self.on_blocking_pool(turn, find).await?;
         let of = (Arc::clone(&snapshot), chunks::SNAPSHOT_TIME);
         let rest = Remainder::new(of, Arc::clone(&self.published), name, asked, rows).into_stream();
-        if query.pipeline.is_done(front.stages) {
-            return Ok(rest);
-        }
         // The stages behind the front read no collection, so they need no snapshot.
         drop(snapshot);
-        let (pipeline, max_time, done) = (query.pipeline.clone(), query.max_time, front.stages);
-        let applied = rest.and_then(move |documents| {
-            let pipeline = pipeline.clone();
-            async move {
-                let deadline = Deadline::after(max_time);
-                let applied = admission::work(move |means| {
-                    let deadline = deadline.within(means);
-                    failure::guarded(|| aggregate::apply(&deadline, (&pipeline, done), &documents))
-                });
-                applied.await.unwrap_or_else(|denied| Err(denied.into()))
-            }
-        });
-        Ok(applied.try_filter(|chunk| future::ready(!chunk.is_empty())).boxed())
+        Ok(evaluate::applied(rest, (query.pipeline.clone(), front.stages), query.max_time))
     }
 
     /// Answers on the thread that asks.
@@ -310,12 +323,12 @@ impl Store for EmbeddedStore {
         self.writer.prepare(collections.to_vec()).await
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        Ok(self.ask(collection, query, false).await?.documents)
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        let answer = self.ask(collection, query, true).await?;
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        if total == Total::Alone {
+            let total = self.counted(collection, &query.filter, query.max_time).await?;
+            return Ok(Page { total, ..Page::default() });
+        }
+        let answer = self.ask(collection, query, total == Total::Asked).await?;
         Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default(), hint: answer.hint })
     }
 
@@ -342,24 +355,6 @@ impl Store for EmbeddedStore {
         self.chunks_for(collection, query, chunks::SNAPSHOT_TIME).await
     }
 
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        validate::runs_here(filter)?;
-        let deadline = Deadline::after(max_time);
-        if let Some(count) = self.count_here(collection, filter, max_time)? {
-            return Ok(count);
-        }
-        let (turn, snapshot) = self.admitted().await?;
-        let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
-        let filter = filter.clone();
-        let work = move |means: &Means| {
-            let mut reader = CollectionReader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
-            let wanted = Wanted { first: Some(0), total: true };
-            let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
-            reader.count(&choice, &filter)
-        };
-        self.on_blocking_pool(turn, work).await
-    }
-
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
         query.check_reach()?;
         if let Some(operator) = query.pipeline.needs_server() {
@@ -371,8 +366,9 @@ impl Store for EmbeddedStore {
         let (turn, snapshot) = self.admitted().await?;
         let (name, query, deadline) = (collection.to_owned(), query.clone(), Deadline::after(query.max_time));
         let run = move |means: &Means| {
-            let reading = aggregate::Reading::new(&snapshot, &query.reach, deadline.within(means));
-            let documents = aggregate::run(&reading, &name, &query)?;
+            let reading = aggregate::Reading { snapshot: &snapshot, deadline: deadline.within(means) };
+            let budget = reading.deadline.budget();
+            let documents = evaluate::results(&reading, &name, &query, (&budget, means))?;
             means.hold(documents.bytes())?;
             Ok(documents)
         };
@@ -395,31 +391,20 @@ impl Store for EmbeddedStore {
         known.map_or_else(revision::fresh, |known| known.revision)
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
+    async fn health(&self) -> Result<Health, StoreError> {
         if self.writer.has_ended() {
             return Err(failure::unavailable(&"the writing thread has ended; start the service again"));
         }
-        self.snapshot().map(drop)
-    }
-
-    fn is_damaged(&self) -> bool {
-        self.files.damage().load(Ordering::Relaxed)
-    }
-
-    fn is_full(&self) -> bool {
-        self.writer.is_full()
+        self.snapshot()?;
+        Ok(Health { lacks: Vec::new(), is_damaged: self.is_damaged(), is_full: self.is_full() })
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
     }
 
-    fn largest_unit(&self) -> usize {
-        usize::MAX
-    }
-
-    fn kind(&self) -> &'static str {
-        explain::KIND
+    fn traits(&self) -> Traits {
+        Traits { kind: explain::KIND, is_remote: false, largest_unit: usize::MAX }
     }
 }
 

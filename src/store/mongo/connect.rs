@@ -76,17 +76,6 @@ impl Topology {
     pub(super) fn tells_changes_at_once(self) -> bool {
         self == Self::ReplicaSet
     }
-
-    /// The read concern outside of transactions: never data that a failover could roll back.
-    ///
-    /// On a replica set all documents of an answer come from one point in time. A router would choose that point by its
-    /// own clock, possibly before acknowledged writes. So there the service reads the majority's present state.
-    pub(super) fn read_concern(self) -> ReadConcern {
-        match self {
-            Self::ReplicaSet => ReadConcern::snapshot(),
-            Self::Sharded => ReadConcern::majority(),
-        }
-    }
 }
 
 /// Parses the URI, connects, and finds out what answers.

@@ -17,8 +17,8 @@ use mongodb::results::CollectionType;
 
 use super::Inner;
 use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
-use super::find::plain_order;
 use super::order::WRITERS;
+use super::read::plain_order;
 use crate::query::{Filter, Sort};
 use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{Documents, Dump, FindQuery, StoreError};

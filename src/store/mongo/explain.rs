@@ -1,10 +1,10 @@
 //! The server's `explain` in the shape that both stores have.
 //!
-//! It explains the same query as a list, with `executionStats`. If the page does not tell the total, it explains the
-//! count too.
+//! It explains the plain part of a question as a list, with `executionStats`. If the page does not tell the total, it explains
+//! the count too.
 //!
-//! A guard is not shown. Of a guarded query the figures come from the query itself, and the plan from its question alone,
-//! for which nothing is run.
+//! A guard is not shown. The figures of a guarded query come from the query itself, and the plan from its question alone, for
+//! which nothing is run.
 
 use std::time::Duration;
 
@@ -14,39 +14,49 @@ use super::Inner;
 use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
-use super::find::{is_by_field, is_in_key_order, pipeline, plain_order, total_from};
-use super::guarded::{GuardedParts, plain_part};
+use super::read::{self, total_from};
 use super::totals;
+use crate::store::question::{Split, is_by_field, unguarded};
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
-/// Runs the query and returns how it was answered.
-pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-    let answer = run(inner, question(collection, query), "executionStats", query.max_time).await?;
+/// Runs the plain part of the query and returns how it was answered. A page that is evaluated in the service has other figures
+/// than its plain part: these are in `evaluated`, what it returns and how many match.
+pub(super) async fn explain(
+    inner: &Inner,
+    collection: &str,
+    query: &FindQuery,
+    evaluated: Option<(u64, u64)>,
+) -> Result<Explanation, StoreError> {
+    let Split { plain, rest } = Split::of(query)?;
+    let answer = run(inner, read::command(collection, &plain), "executionStats", query.max_time).await?;
     let page = Stats::of(&answer);
-    let planned = match plain_part(&query.filter) {
-        Some(filter) => {
-            let alone = question(collection, &FindQuery { filter, ..query.clone() });
-            run(inner, alone, "queryPlanner", query.max_time).await?
+    let planned = match unguarded(&query.filter) {
+        Some(question) => {
+            let alone = FindQuery { filter: question, ..plain.clone() };
+            run(inner, read::command(collection, &alone), "queryPlanner", query.max_time).await?
         }
         None => answer,
     };
     let plan = Stats::of(&planned).plan.as_ref().map_or(Step::Nothing, step);
+    let (returned, total) = evaluated.unwrap_or((page.returned, 0));
     let mut explanation = Explanation {
         store: super::KIND,
-        sort: sorted_by(query, &planned),
+        sort: if rest.is_sorted() { SortedBy::Memory } else { sorted_by(query, &planned) },
         keys_examined: Some(page.keys),
         documents_examined: Some(page.documents),
-        returned: page.returned,
-        total: 0,
-        total_from: TotalFrom::Page,
+        returned,
+        total,
+        total_from: if rest.is_filtered() { TotalFrom::Documents } else { TotalFrom::Page },
         time_us: Some(page.time_us),
         filter: None,
         hint: None,
         plan,
     };
-    match total_from(query, page.returned) {
-        Some(total) => explanation.total = total,
-        None => add_total(inner, collection, query, &mut explanation).await?,
+    if !rest.is_filtered() {
+        match total_from(query, returned) {
+            Some(total) => explanation.total = total,
+            None => add_total(inner, collection, query, &mut explanation).await?,
+        }
     }
     let used = match &explanation.plan {
         Step::Key(used) | Step::Index(used) => Some(used.keys.iter().map(|key| key.path.as_str()).collect()),
@@ -67,10 +77,6 @@ async fn add_total(
 ) -> Result<(), StoreError> {
     let filter = query.filter.document();
     explanation.total = totals::count(inner, None, collection, &query.filter, query.max_time).await?;
-    if query.filter.guarded().is_some() {
-        explanation.total_from = TotalFrom::Documents;
-        return Ok(());
-    }
     if filter.is_empty() && inner.topology != Topology::Sharded {
         explanation.total_from = TotalFrom::Collection;
         return Ok(());
@@ -86,22 +92,6 @@ async fn add_total(
 
 fn add(figure: &mut Option<u64>, more: u64) {
     *figure = figure.map(|figure| figure + more);
-}
-
-fn question(collection: &str, query: &FindQuery) -> Document {
-    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    if let Some(pipeline) = pipeline(query) {
-        return doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true };
-    }
-    let mut command = doc! { "find": collection, "filter": query.filter.document() };
-    if let Some(projection) = &query.projection {
-        command.insert("projection", projection.document());
-    }
-    if !plain_order(query).is_empty() {
-        command.extend(doc! { "sort": plain_order(query), "allowDiskUse": true });
-    }
-    command.extend(doc! { "skip": number(query.skip), "limit": number(query.limit) });
-    command
 }
 
 async fn run(inner: &Inner, command: Document, verbosity: &str, max_time: Duration) -> Result<Document, StoreError> {
@@ -234,18 +224,13 @@ fn is_point(interval: &String) -> bool {
 fn sorted_by(query: &FindQuery, answer: &Document) -> SortedBy {
     if query.sort.is_empty() {
         SortedBy::None
-    } else if is_by_field(query) || has_stage(answer, "SORT") || is_sorted_behind(query) {
+    } else if is_by_field(&query.sort) || has_stage(answer, "SORT") {
         SortedBy::Memory
     } else if has_stage(answer, "SORT_MERGE") {
         SortedBy::Merge
     } else {
         SortedBy::Index
     }
-}
-
-/// Whether the documents of a guarded query are sorted after they were found.
-fn is_sorted_behind(query: &FindQuery) -> bool {
-    GuardedParts::of(&query.filter).is_some() && !is_in_key_order(query)
 }
 
 /// Whether the winning plan has such a stage anywhere.

@@ -2,7 +2,7 @@
 //!
 //! Without its unique indexes a collection takes equal names and ids. The keeper looks at once when the stream of
 //! changes reports a drop, and now and then in any case. While one is missing, units that store documents in the collection
-//! are refused, and [`Store::lacks`](crate::store::Store::lacks) names it. The next start makes it again.
+//! are refused, and [`Store::health`](crate::store::Store::health) names it. The next start makes it again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};

@@ -1,7 +1,7 @@
 //! The store on MongoDB, through the official driver.
 //!
-//! - Filters and projections of clients reach the server unchanged. Documents come back as the bytes of the server, and
-//!   are not decoded here. But expressions that could occupy a server without end are evaluated here: see [`residual`].
+//! - The plain part of a question reaches the server as the client wrote it: see [`read`]. Documents come back as the bytes of
+//!   the server. The rest of the question is evaluated on them in the service: see [`answer`].
 //! - Reads go to the primary and return only data that a majority has. On a replica set all documents of one answer come
 //!   from one point in time. A write is acknowledged when it is on the disks of a majority.
 //! - A server by itself, without a replica set, is refused: it has no transactions and no reads at one point in time.
@@ -10,7 +10,7 @@
 //!
 //! [`commit`] describes how units keep their conditions.
 
-mod aggregate;
+mod answer;
 mod carried;
 mod change;
 mod commit;
@@ -20,8 +20,6 @@ mod counters;
 mod dump;
 mod error;
 mod explain;
-mod find;
-mod guarded;
 mod indexes;
 mod inspect;
 mod keeper;
@@ -29,7 +27,7 @@ mod listing;
 mod moment;
 mod order;
 mod presence;
-mod residual;
+mod read;
 mod revision;
 mod rights;
 mod rounds;
@@ -43,7 +41,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, Timestamp, doc};
-use futures::{StreamExt, stream};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongodb::{Collection, Database};
 
@@ -60,11 +57,10 @@ use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
 use super::inspection::Finding;
 use super::{
-    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Page, Store,
-    StoreError, Unit,
+    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Health,
+    Page, Store, StoreError, Total, Traits, Unit,
 };
-use crate::admission::{self, Turn};
-use crate::query::Filter;
+use crate::admission::Turn;
 
 pub use self::connect::MongoOptions;
 
@@ -158,7 +154,7 @@ impl MongoStore {
     /// Whether one of the collections exists. Reads no document.
     ///
     /// # Errors
-    /// As [`Store::ping`].
+    /// As [`Store::health`].
     pub async fn has_any(&self, collections: &[CollectionSpec]) -> Result<bool, StoreError> {
         let wanted: Vec<&'static str> = collections.iter().map(|spec| spec.name).collect();
         self.run(INSPECT_BOUND, async move |inner| {
@@ -175,6 +171,15 @@ impl MongoStore {
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
         self.inner.presence.run(bound, operation(Arc::clone(&self.inner))).await
+    }
+
+    /// The moment that documents are read at; the present one if there is none yet.
+    async fn now(&self, max_time: Duration) -> Result<Option<Timestamp>, StoreError> {
+        if self.moment.is_some() {
+            return Ok(self.moment);
+        }
+        let now = |inner: Arc<Inner>, _, ()| async move { moment::now(&inner).await };
+        self.ask(query_bound(max_time), (super::SCOPES, &()), None, now).await
     }
 
     /// Runs a query on the collection `about`, see [`Presence::ask`].
@@ -205,51 +210,6 @@ impl MongoStore {
     }
 }
 
-impl MongoStore {
-    /// The chunks of an answer, each read when it is wanted.
-    ///
-    /// A slow reader neither asks for the next chunk nor gives up. A task of its own ends in time, and holds no
-    /// connection.
-    fn chunked<R, F>(&self, bound: Duration, reading: R, chunk: impl Fn(R) -> F + Clone + Send + 'static) -> Chunks
-    where
-        R: Send + 'static,
-        F: Future<Output = (Result<Documents, StoreError>, R)> + Send + 'static,
-    {
-        let store = Self { inner: Arc::clone(&self.inner), moment: self.moment };
-        let steps = stream::unfold(Some((store, reading)), move |rest| {
-            let chunk = chunk.clone();
-            async move {
-                let (store, reading) = rest?;
-                let turn = match admission::turn().await {
-                    Ok(turn) => turn,
-                    Err(denied) => return Some((Err(denied.into()), None)),
-                };
-                let reads = chunk(reading);
-                let step = tokio::spawn(async move {
-                    let chunk = store.inner.presence.read(bound, async move { Ok(reads.await) }).await;
-                    drop(turn);
-                    (store, chunk)
-                });
-                let (store, chunk) = match step.await {
-                    Ok(outcome) => outcome,
-                    Err(error) => return Some((Err(StoreError::backend(error)), None)),
-                };
-                match chunk {
-                    Ok((Ok(chunk), _)) if chunk.is_empty() => None,
-                    Ok((Ok(chunk), reading)) => Some((Ok(chunk), Some((store, reading)))),
-                    Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
-                }
-            }
-        });
-        steps.boxed()
-    }
-}
-
-/// A turn for a query that may take long.
-async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
-    if is_light { Ok(None) } else { Ok(Some(admission::turn().await?)) }
-}
-
 #[async_trait]
 impl Store for MongoStore {
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
@@ -263,88 +223,28 @@ impl Store for MongoStore {
         .await
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        if !residual::is_bounded(query) {
-            return Ok(self.residual_page(collection, query, false).await?.documents);
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        if total == Total::Alone {
+            let total = self.counted(collection, &query.filter, query.max_time).await?;
+            return Ok(Page { total, ..Page::default() });
         }
-        let (turn, moment) = (turn_unless(find::is_light(query)).await?, self.moment);
-        let find = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
-            find::find(&inner, moment, &collection, &query).await
-        };
-        self.ask(query_bound(query.max_time), (collection, query), turn, find).await
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        if !residual::is_bounded(query) {
-            return self.residual_page(collection, query, true).await;
-        }
-        let (turn, moment) = (turn_unless(find::is_light(query)).await?, self.moment);
-        let page = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
-            find::page(&inner, moment, &collection, &query).await
-        };
-        self.ask(query_bound(query.max_time), (collection, query), turn, page).await
+        self.page_of(collection, query, total == Total::Asked).await
     }
 
     async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
-        let moment = match self.moment {
-            Some(moment) => Some(moment),
-            None => {
-                let now = |inner: Arc<Inner>, _, ()| async move { moment::now(&inner).await };
-                self.ask(query_bound(max_time), (super::SCOPES, &()), None, now).await?
-            }
-        };
-        Ok(Arc::new(Self { inner: Arc::clone(&self.inner), moment }))
+        Ok(Arc::new(Self { inner: Arc::clone(&self.inner), moment: self.now(max_time).await? }))
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        if !residual::is_bounded(query) {
-            return self.residual_chunks(collection, query).await;
-        }
-        let (bound, moment) = (query_bound(query.max_time), self.moment);
-        let begin = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
-            find::chunks(&inner, moment, &collection, &query).await
-        };
-        let (total, reading) = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
-        let chunk = async move |mut reading: find::CursorReading| (reading.chunk().await, reading);
-        Ok(ChunkedPage { total, hint: None, documents: self.chunked(bound, reading, chunk) })
+        self.chunked_page(collection, query).await
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
-        query.check_reach()?;
-        if let Some(front) = query.pipeline.bounded_front() {
-            return self.residual_stages(collection, query, front).await;
-        }
-        let bound = query_bound(query.max_time);
-        let begin = async move |inner: Arc<Inner>, collection: String, query: AggregateQuery| {
-            aggregate::open(&inner, &collection, &query).await
-        };
-        let reading = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
-        let chunk = async move |mut reading: aggregate::Reading| (reading.chunk().await, reading);
-        Ok(self.chunked(bound, reading, chunk))
+        self.pipeline(collection, query).await
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        if !residual::is_bounded(query) {
-            return self.residual_explanation(collection, query).await;
-        }
-        let bound = query_bound(query.max_time.saturating_mul(3));
-        let turn = Some(admission::turn().await?);
-        self.ask(bound, (collection, query), turn, async move |inner, collection, query| {
-            explain::explain(&inner, &collection, &query).await
-        })
-        .await
-    }
-
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        if !filter.is_bounded() {
-            return self.residual_count(collection, filter, max_time).await;
-        }
-        let moment = self.moment;
-        let count = move |inner: Arc<Inner>, collection: String, filter: Filter| async move {
-            totals::count(&inner, moment, &collection, &filter, max_time).await
-        };
-        let turn = turn_unless(find::is_by_key(filter)).await?;
-        self.ask(query_bound(max_time), (collection, filter), turn, count).await
+        self.explained(collection, query).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
@@ -362,16 +262,13 @@ impl Store for MongoStore {
         self.inner.revisions.of(collection)
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
+    async fn health(&self) -> Result<Health, StoreError> {
         self.run(PING_BOUND, async |inner| {
             let answer = inner.database.run_command(doc! { "ping": 1 }).await;
             answer.map(drop).map_err(|error| command_error(&error))
         })
-        .await
-    }
-
-    fn lacks(&self) -> Vec<String> {
-        self.inner.keeper.lacks()
+        .await?;
+        Ok(Health { lacks: self.inner.keeper.lacks(), ..Health::default() })
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
@@ -379,16 +276,8 @@ impl Store for MongoStore {
         self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
-    fn largest_unit(&self) -> usize {
-        UNIT_CHANGES
-    }
-
-    fn is_remote(&self) -> bool {
-        true
-    }
-
-    fn kind(&self) -> &'static str {
-        KIND
+    fn traits(&self) -> Traits {
+        Traits { kind: KIND, is_remote: true, largest_unit: UNIT_CHANGES }
     }
 }
 

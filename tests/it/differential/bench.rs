@@ -85,7 +85,10 @@ const MORE_THAN_ALL: u64 = 1_000_000;
 /// The answers to one question.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
+    /// Of the server itself.
     pub(super) mongo: Answer,
+    /// Of the store on it, which asks the server for the plain part and evaluates the rest.
+    pub(super) adapter: Answer,
     pub(super) plain: Answer,
     /// Of the collection with indexes.
     pub(super) indexed: Answer,
@@ -186,25 +189,37 @@ impl Bench {
         kept
     }
 
-    /// Asks both stores.
+    /// Asks both stores, and the server itself.
     pub(super) async fn ask(&self, question: &Question) -> Answers {
-        if let Some(stages) = &question.pipeline {
-            return self.ask_pipeline(question, stages).await;
-        }
-        match parsed(question) {
-            Ok(query) => self.ask_query(&query, question.counted).await,
-            // What is refused before it reaches a store: the server has to refuse it as well.
-            Err(error) => self.refused(question, &error).await,
-        }
+        self.asked(question, true).await
     }
 
+    /// Asks both stores alone: bounds of the service are none of the server.
+    pub(super) async fn ask_stores(&self, question: &Question) -> Answers {
+        self.asked(question, false).await
+    }
+
+    async fn asked(&self, question: &Question, asks_server: bool) -> Answers {
+        let mut answers = match (&question.pipeline, parsed(question)) {
+            (Some(stages), _) => self.answers_to_pipeline(stages).await,
+            (None, Ok(query)) => self.ask_query(&query, question.counted).await,
+            (None, Err(error)) => refused(&error),
+        };
+        if asks_server && !answers.mongo.as_ref().is_err_and(|refusal| refusal.on_purpose) {
+            answers.mongo = self.ask_server(question, Asked::AsItIs).await;
+        }
+        answers
+    }
+
+    /// Asks both stores.
     pub(super) async fn ask_query(&self, query: &FindQuery, counted: bool) -> Answers {
         let plain = ask(&self.stores.embedded, self.plain, query, counted).await;
         let indexed = match self.with_indexes {
             Some(name) => ask(&self.stores.embedded, name, query, counted).await,
             None => plain.clone(),
         };
-        Answers { mongo: ask(&self.stores.mongo, self.plain, query, counted).await, plain, indexed }
+        let adapter = ask(&self.stores.mongo, self.plain, query, counted).await;
+        Answers { mongo: adapter.clone(), adapter, plain, indexed }
     }
 
     /// Asks both stores for a pipeline that reads no other collection.
@@ -215,37 +230,22 @@ impl Bench {
             Some(name) => aggregate(&self.stores.embedded, name, &query).await,
             None => plain.clone(),
         };
-        Answers { mongo: aggregate(&self.stores.mongo, self.plain, &query).await, plain, indexed }
+        let adapter = aggregate(&self.stores.mongo, self.plain, &query).await;
+        Answers { mongo: adapter.clone(), adapter, plain, indexed }
     }
 
-    async fn ask_pipeline(&self, question: &Question, stages: &[Bson]) -> Answers {
-        let (stores, plain) = (&self.stores, self.plain);
-        match aggregate_query(stages, plain) {
-            Ok(query) => {
-                let mongo = aggregate(&stores.mongo, plain, &query).await;
-                let plain = aggregate(&stores.embedded, plain, &query).await;
-                let indexed = match self.with_indexes.map(|name| (name, aggregate_query(stages, name))) {
-                    Some((name, Ok(query))) => aggregate(&stores.embedded, name, &query).await,
-                    _ => plain.clone(),
-                };
-                Answers { mongo, plain, indexed }
-            }
-            Err(error) => self.refused(question, &error).await,
-        }
-    }
-
-    /// What is refused before it reaches a store: the server has to refuse it as well, unless older ones could crash, or the bound is the service's own.
-    async fn refused(&self, question: &Question, error: &QueryError) -> Answers {
-        let ours = Err(Refusal {
-            code: Some(error.code),
-            on_purpose: error.kind != QueryErrorKind::Malformed,
-            words: error.to_string(),
-        });
-        let ends = ["crash on it", "needs too much memory", "nested deeper than"]
-            .iter()
-            .any(|words| error.message.contains(words));
-        let mongo = if ends { ours.clone() } else { self.ask_server(question, Asked::AsItIs).await };
-        Answers { mongo, plain: ours.clone(), indexed: ours }
+    async fn answers_to_pipeline(&self, stages: &[Bson]) -> Answers {
+        let query = match aggregate_query(stages, self.plain) {
+            Ok(query) => query,
+            Err(error) => return refused(&error),
+        };
+        let adapter = aggregate(&self.stores.mongo, self.plain, &query).await;
+        let plain = aggregate(&self.stores.embedded, self.plain, &query).await;
+        let indexed = match self.with_indexes.map(|name| (name, aggregate_query(stages, name))) {
+            Some((name, Ok(query))) => aggregate(&self.stores.embedded, name, &query).await,
+            _ => plain.clone(),
+        };
+        Answers { mongo: adapter.clone(), adapter, plain, indexed }
     }
 
     /// Asks the server itself: what no store would be asked, or in another way.
@@ -310,6 +310,17 @@ impl Bench {
             }),
         }
     }
+}
+
+/// What is refused before it reaches a store: the server is asked itself, unless that may exhaust it.
+fn refused(error: &QueryError) -> Answers {
+    let exhausts = ["needs too much memory", "nested deeper than"].iter().any(|words| error.message.contains(words));
+    let ours = Err(Refusal {
+        code: Some(error.code),
+        on_purpose: exhausts || error.kind != QueryErrorKind::Malformed,
+        words: error.to_string(),
+    });
+    Answers { mongo: ours.clone(), adapter: ours.clone(), plain: ours.clone(), indexed: ours }
 }
 
 fn aggregate_query(stages: &[Bson], collection: &str) -> Result<AggregateQuery, QueryError> {

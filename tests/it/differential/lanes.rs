@@ -147,6 +147,9 @@ async fn failure(bench: &mut Bench, case: Case, verdict: Verdict) -> String {
     if let Err(refusal) = &answers.mongo {
         let _ = write!(line, "\n    mongodb:  {}", refusal.words);
     }
+    if show(&answers.adapter) != show(&answers.plain) {
+        let _ = write!(line, "\n    adapter:  {}", show(&answers.adapter));
+    }
     if show(&answers.indexed) != show(&answers.plain) {
         let _ = write!(line, "\n    indexed:  {}", show(&answers.indexed));
     }

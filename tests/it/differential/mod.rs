@@ -66,7 +66,7 @@ async fn compare(pipelines: bool) {
     let seed = number(SEED).unwrap_or(USUAL_SEED);
     let cases = number(CASES).unwrap_or(USUAL_CASES);
     eprintln!("{SEED}={seed} {CASES}={cases}");
-    // A standalone server gives documents in the order of their insertion, as the embedded store does.
+    // Without a sort the server gives documents in the order of their insertion, as the embedded store does.
     let server = Mongod::start(program, Deployment::ReplicaSet).await;
     let stores = bench::Stores::on(&server).await;
     let summary = lanes::run(stores, (seed, cases), pipelines, std::env::var_os(NUMBERS).is_some()).await;

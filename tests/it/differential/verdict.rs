@@ -139,9 +139,13 @@ const TRANSCENDENTAL: [&str; 21] = [
 
 /// Compares the answers to the question of the case, which is what the bench has stored; may ask the server again.
 pub(super) async fn verdict(bench: &Bench, case: &Case, answers: &Answers) -> Verdict {
-    let Answers { mongo, plain, indexed } = answers;
+    let Answers { mongo, adapter, plain, indexed } = answers;
     let by_index = !is_same_answer(plain, indexed);
     let difference = Difference { mongodb_answers: mongo.is_ok(), embedded_answers: plain.is_ok(), by_index };
+    // What the server did not say, the same code says for both stores.
+    if !is_same_answer(adapter, plain) && !is_same_answer(adapter, mongo) {
+        return Verdict::Different(difference);
+    }
     match (mongo, plain, indexed) {
         (Ok(mongo), Ok(plain), _) if !by_index && is_same_found(mongo, plain) => {
             Verdict::Equal { found: !mongo.documents.is_empty() }
@@ -152,7 +156,7 @@ pub(super) async fn verdict(bench: &Bench, case: &Case, answers: &Answers) -> Ve
 }
 
 async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
-    let Answers { mongo, plain, indexed } = answers;
+    let Answers { mongo, plain, indexed, .. } = answers;
     if matches!(plain, Err(Refusal { on_purpose: true, .. })) {
         return Some(Known::Refused);
     }

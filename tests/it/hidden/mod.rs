@@ -4,4 +4,5 @@ mod answers;
 mod bygone;
 mod law;
 mod requests;
+mod spy;
 mod world;

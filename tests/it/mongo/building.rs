@@ -24,7 +24,7 @@ async fn hold_builds(server: &Mongod, mode: &str) {
 async fn wait_until_it_lacks(store: &MongoStore, collections: usize, words: &str) {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        let lacks = store.lacks();
+        let lacks = store.health().await.expect("the server answers").lacks;
         if lacks.len() == collections && lacks.iter().any(|lack| lack.contains(words)) == (collections > 0) {
             return;
         }
@@ -63,7 +63,8 @@ async fn a_unique_index_that_is_being_built_is_missing() {
     let until = Instant::now() + LOOKS;
     while Instant::now() < until {
         for store in &instances {
-            assert_eq!(store.lacks().len(), 1, "{:?}", store.lacks());
+            let lacks = store.health().await.expect("the server answers").lacks;
+            assert_eq!(lacks.len(), 1, "{lacks:?}");
             is_refused(store, 1).await;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -160,7 +161,8 @@ async fn a_start_does_not_wait_for_a_plain_index() {
     assert_eq!(indexes.verdict, Verdict::Note, "{indexes}");
     assert!(indexes.text.contains("is building framework.objects.fields;"), "{indexes}");
     for (store, id) in stores.iter().zip(2..) {
-        assert!(store.lacks().is_empty(), "{:?}", store.lacks());
+        let lacks = store.health().await.expect("the server answers").lacks;
+        assert!(lacks.is_empty(), "{lacks:?}");
         store.commit(Unit::of(insert(OBJECTS, object(id, 1)))).await.expect("a plain index checks nothing");
     }
     hold_builds(&server, "off").await;

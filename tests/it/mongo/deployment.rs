@@ -196,7 +196,7 @@ async fn a_server_that_is_away_is_unavailable_within_the_bound() {
     let uri = server.fresh_uri();
     let store = MongoStore::connect(&uri, options.clone()).await.expect("the server answers");
     store.prepare(ALL).await.expect("the collections can be made");
-    store.ping().await.expect("the server answers");
+    store.health().await.expect("the server answers");
     server.kill();
     let query = FindQuery::new(Filter::all(), Duration::from_millis(500));
     for _ in 0..2 {
@@ -205,7 +205,7 @@ async fn a_server_that_is_away_is_unavailable_within_the_bound() {
             store.find(OBJECTS, &query).await.map(drop),
             store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.map(drop),
             store.reserve_ids(OBJECTS, 1).await.map(drop),
-            store.ping().await,
+            store.health().await.map(drop),
         ];
         for outcome in outcomes {
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
@@ -223,7 +223,7 @@ async fn a_server_that_is_away_is_unavailable_within_the_bound() {
 async fn wait_until_it_lacks(store: &MongoStore, something: bool) -> Vec<String> {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        let lacks = store.lacks();
+        let lacks = store.health().await.expect("the server answers").lacks;
         if lacks.is_empty() != something {
             return lacks;
         }

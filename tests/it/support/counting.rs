@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bson::raw::RawDocument;
 use futures::future::BoxFuture;
-use inventory_service::query::Filter;
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
-    AggregateQuery, Change, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+    AggregateQuery, Change, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store, StoreError, Total,
+    Traits, Unit,
 };
 
 /// Passes everything on to another store.
@@ -143,21 +143,18 @@ impl Store for CountingStore {
         self.inner.prepare(collections).await
     }
 
-    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
         self.counter.count();
-        self.counter.prepared(collection).await;
-        if query.max_bytes < usize::MAX && self.counter.0.exceeds.load(Ordering::SeqCst) {
-            return Err(StoreError::TooLarge);
+        if total == Total::Unasked {
+            self.counter.prepared(collection).await;
+            if query.max_bytes < usize::MAX && self.counter.0.exceeds.load(Ordering::SeqCst) {
+                return Err(StoreError::TooLarge);
+            }
+            if query.max_time < Duration::from_secs(1) && self.counter.0.is_slow.load(Ordering::SeqCst) {
+                return Err(StoreError::Timeout);
+            }
         }
-        if query.max_time < Duration::from_secs(1) && self.counter.0.is_slow.load(Ordering::SeqCst) {
-            return Err(StoreError::Timeout);
-        }
-        self.inner.find(collection, query).await
-    }
-
-    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        self.counter.count();
-        self.inner.page(collection, query).await
+        self.inner.read(collection, query, total).await
     }
 
     async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
@@ -168,11 +165,6 @@ impl Store for CountingStore {
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         self.counter.count();
         self.inner.explain(collection, query).await
-    }
-
-    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        self.counter.count();
-        self.inner.count(collection, filter, max_time).await
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
@@ -205,28 +197,16 @@ impl Store for CountingStore {
         self.inner.revision(collection)
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.inner.ping().await
+    async fn health(&self) -> Result<Health, StoreError> {
+        Ok(Health { is_full: self.counter.0.is_full.load(Ordering::SeqCst), ..self.inner.health().await? })
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
     }
 
-    fn is_full(&self) -> bool {
-        self.counter.0.is_full.load(Ordering::SeqCst)
-    }
-
-    /// Whoever counts questions cares for each of them.
-    fn is_remote(&self) -> bool {
-        !self.counter.0.is_local.load(Ordering::SeqCst)
-    }
-
-    fn largest_unit(&self) -> usize {
-        self.inner.largest_unit()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
+    fn traits(&self) -> Traits {
+        // Whoever counts questions cares for each of them.
+        Traits { is_remote: !self.counter.0.is_local.load(Ordering::SeqCst), ..self.inner.traits() }
     }
 }

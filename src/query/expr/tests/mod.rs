@@ -1,7 +1,6 @@
 //! What expressions mean, as a MongoDB 6.0.27 was seen to answer.
 
 mod arrays;
-mod bounds;
 mod budget;
 mod dates;
 mod language;

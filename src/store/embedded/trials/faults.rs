@@ -424,15 +424,15 @@ async fn a_full_disk_refuses_writes_and_keeps_what_is_there() {
 async fn a_writer_that_panicked_is_noticed_and_loses_nothing() {
     let (directory, faults, store) = faulty_store();
     insert(&store, 1, 10).await.expect("nothing is wrong");
-    store.ping().await.expect("nothing is wrong");
+    store.health().await.expect("nothing is wrong");
     faults.panicking.store(true, Ordering::SeqCst);
     let refused = insert(&store, 2, 10).await;
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
     faults.panicking.store(false, Ordering::SeqCst);
     // The thread has answered before it has ended.
     let noticed = loop {
-        match store.ping().await {
-            Ok(()) => tokio::task::yield_now().await,
+        match store.health().await {
+            Ok(_) => tokio::task::yield_now().await,
             Err(error) => break error,
         }
     };

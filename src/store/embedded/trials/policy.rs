@@ -94,7 +94,7 @@ async fn damage_refuses_what_meets_it_and_nothing_else() {
     }
     store.commit(replacement(5)).await.expect("it is sound");
     store.commit(insertion(DOCUMENTS)).await.expect("it is sound");
-    store.ping().await.expect("the storage works");
+    store.health().await.expect("the storage works");
     assert_corrupt(store.backup().await);
     drop(store);
     let store = start(&memory, &options());
