@@ -254,6 +254,14 @@ mod tests {
     }
 
     #[test]
+    fn conditions_of_the_service_on_fields_are_for_the_service() {
+        let field = doc! { "$entry": { "name": "a", "is": 1 } };
+        assert_eq!(demand(&doc! { "b": 1, "$or": [{ "c": 1 }, field.clone()] }), Demand::Service);
+        let never = Filter::parse(&doc! { "$nor": [{}, field] }, &Limits::NONE).expect("a filter");
+        assert_eq!((never.tree().demand(), never.demand()), (Demand::Plain, Demand::Service));
+    }
+
+    #[test]
     fn a_projection_is_plain_if_it_includes_or_excludes() {
         let is_plain = |projection: Document| {
             Projection::parse(&projection, &Filter::equals("a", 1)).expect("a projection").is_plain()

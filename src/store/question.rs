@@ -226,7 +226,10 @@ impl Condition {
 mod tests {
     use std::time::Duration;
 
+    use bson::DateTime;
+
     use super::*;
+    use crate::query::{Path, Pipeline};
 
     fn filter(document: Document) -> Filter {
         Filter::parse(&document, &Limits::NONE).expect("a filter")
@@ -293,6 +296,23 @@ mod tests {
     }
 
     #[test]
+    fn conditions_of_the_service_on_fields_are_never_asked_and_comparisons_beside_them_are() {
+        let field = || doc! { "$entry": { "name": "a", "is": { "$size": 2 } } };
+        let stored = || doc! { "fields": { "$elemMatch": { "name": "a" } } };
+        assert_eq!(asked(filter(doc! { "$and": [field(), stored()] })), (stored(), true));
+        let guard = doc! { "type_id": { "$nin": [7_i64] } };
+        let hidden = guarded(doc! { "$and": [stored(), field()] });
+        assert_eq!(asked(hidden), (doc! { "$and": [guard, stored()] }, true));
+        // The last one never holds, whatever the field is.
+        for inside in [doc! { "$or": [field(), { "b": 1 }] }, doc! { "$nor": [{}, field()] }] {
+            assert_eq!(asked(filter(inside.clone())), (doc! {}, true), "{inside}");
+            let grouped = Pipeline::parse(&[doc! { "$group": { "_id": "$b" } }.into()], &Limits::NONE, DateTime::MIN);
+            let grouped = Pipeline::matching(filter(inside)).then(grouped.expect("a pipeline"));
+            assert!(grouped.grouped_front().is_none());
+        }
+    }
+
+    #[test]
     fn what_only_a_server_evaluates_is_asked_and_not_evaluated_again() {
         let text = doc! { "$text": { "$search": "x" } };
         let question = filter(doc! { "$and": [schema(), text.clone()] });
@@ -331,6 +351,8 @@ mod tests {
         assert_eq!(split(filter(doc! { "a": 1 }), by_both()).plain.sort, by_both());
         let Split { plain, rest } = split(filter(schema()), by_both());
         assert_eq!((plain.sort, rest.sort), (Sort::default(), Some(by_both())));
+        let by_field = || Sort::by("a", false).then_by(Path::of_field("b", None), false);
+        assert_eq!(split(filter(schema()), by_field()).rest.sort, Some(by_field()));
     }
 
     #[test]
