@@ -208,12 +208,15 @@ impl PrometheusTargets {
     /// These objects as elements of an array.
     ///
     /// # Errors
-    /// [`WriteError::TooLarge`] when two fields have the same label.
+    /// [`WriteError::TooLarge`] when two fields have the same label, and for a text that is no host.
     pub fn targets<'a>(&mut self, objects: impl Iterator<Item = HostObject<'a>>) -> Result<Vec<u8>, WriteError> {
         let mut out = Vec::new();
         for object in objects {
             let Some(host) = object.text(&self.fields.host) else { continue };
             let address = HostAddress::read(&host);
+            if !address.is_ip && address.host.contains([':', '/', '[', ']']) {
+                return Err(object.refused(format!("{:?} is no host with a port", address.host)));
+            }
             let target = address.with_port(self.fields.port.or(address.port));
             let labels = self.labels(&object)?;
             if !std::mem::take(&mut self.is_first) {
@@ -427,6 +430,11 @@ mod tests {
             ("web-1", "web-1:9100"),
         ] {
             assert_eq!(target(ip, Some(9100)), expected, "{ip}");
+        }
+        for none in ["web-1:", "http://web-1/", "web-1:99999"] {
+            let fields = HostFields { host: "ip".to_owned(), port: Some(9100), ..HostFields::default() };
+            let refused = PrometheusTargets::new(fields).targets([object(7, &[("ip", none.into())])].into_iter());
+            assert!(refused.expect_err(none).to_string().starts_with("object 7: "), "{none}");
         }
         assert_eq!((target("10.0.0.6:80", None), target(" ", None)), (json!("10.0.0.6:80"), Value::Null));
     }

@@ -306,9 +306,10 @@ impl Hosts {
         let fields = Bson::try_from(object.get("fields").ok()??).ok();
         let mut fields: Vec<(String, Bson)> =
             read_fields(fields.as_ref()).into_iter().map(|field| (field.name, field.value)).collect();
-        // Of several entries of one name the first counts, as everywhere.
+        // What the type had before may be a password. Of several entries of one name the first counts, as everywhere.
+        let is_known = |name: &str| entry.object_type.fields.iter().any(|field| field.name == name);
         let mut seen = HashSet::new();
-        fields.retain(|(name, _)| !hidden.contains(name) && seen.insert(name.clone()));
+        fields.retain(|(name, _)| is_known(name) && !hidden.contains(name) && seen.insert(name.clone()));
         Some(HostObject {
             id: integer(object, "public_id")?,
             active: object.get_bool("active").unwrap_or(true),

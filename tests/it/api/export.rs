@@ -173,10 +173,15 @@ on_each_store! {
     async fn no_tool_gets_passwords(app) {
         let web = app.create_type("web", &[("name", "text"), ("pin", "password")]).await;
         app.create_object(web, &json!({"name": "web1", "pin": "geheim-1234"})).await;
-        for format in ["ansible", "prometheus-sd"] {
-            let answer = app.get(&format!("/export/objects?format={format}&host=name")).await;
-            assert!(answer.status == 200 && answer.text.contains("web1"), "{}", answer.text);
-            assert!(!answer.text.contains("pin") && !answer.text.contains("geheim"), "{}", answer.text);
+        for has_field in [true, false] {
+            for format in ["ansible", "prometheus-sd"] {
+                let answer = app.get(&format!("/export/objects?format={format}&host=name")).await;
+                assert!(answer.status == 200 && answer.text.contains("web1"), "{}", answer.text);
+                assert!(!answer.text.contains("pin") && !answer.text.contains("geheim"), "{has_field}: {}", answer.text);
+            }
+            // The objects keep the value when their type loses the field.
+            let name = json!({"type": "text", "name": "name", "label": "Name"});
+            assert!(app.patch(&format!("/types/{web}"), &json!({"fields": [name]})).await.status.is_success());
         }
     }
 
