@@ -151,13 +151,21 @@ async fn clear_references(
     ids: &[i64],
     filter: Filter,
 ) -> Result<Unit, ServiceError> {
-    let found = services.held(Objects::COLLECTION, FindQuery::new(filter.clone(), services.max_time)).await?;
+    // Whether the caller may change them is known before they are read: large ones that are hidden must not show.
+    let mut which = FindQuery::new(filter.clone(), services.max_time);
+    which.projection = Some(Projection::parse(&doc! { "public_id": 1, "type_id": 1 }, &Filter::all())?);
+    let found = services.held(Objects::COLLECTION, which).await?;
     if !found.is_empty() && !caller.rights.grants(EDIT) {
         return Err(ServiceError::refused(
             ErrorCode::RightMissing,
             format!("clearing references needs the right {EDIT}"),
         ));
     }
+    let types = services.types_of(found.iter()).await?;
+    for object in found.iter() {
+        clearable(services, &types, caller, object).await?;
+    }
+    let found = services.held(Objects::COLLECTION, FindQuery::new(filter.clone(), services.max_time)).await?;
     let cleared = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
     let meanwhile = filter.and(Filter::none_of("public_id", cleared));
     let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });

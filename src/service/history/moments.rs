@@ -28,7 +28,7 @@ use crate::store::{FindQuery, Store, StoreError};
 /// What is neither, the future, and [`ErrorCode::HistoryGone`].
 pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Moment, ServiceError> {
     let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
-    let (time, sequence) = services.feed.kept().await?.unwrap_or((DateTime::MIN, 0));
+    let (time, sequence) = begun(services).await?;
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let wanted: i64 = text.parse().map_err(|_| refused(format!("{text} is too large for a sequence")))?;
         if !services.feed.has_stored(wanted) {
@@ -49,13 +49,19 @@ pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Momen
 /// As [`moment`].
 pub(super) async fn position_at(services: &Services, name: &str, text: &str) -> Result<i64, ServiceError> {
     let wanted = time_of(services, name, text, "a cursor of changes: the id of an event, or next of a page")?;
-    let (since, oldest) = services.feed.kept().await?.unwrap_or((DateTime::MIN, 0));
+    let (since, oldest) = begun(services).await?;
     if wanted < since {
         return Err(gone(since));
     }
     let behind = DateTime::from_millis(wanted.timestamp_millis() + 1);
     let last = last_before(&*services.store, behind, services.max_time).await?.unwrap_or_default();
     Ok(last.max(oldest).max(at_time(services, wanted).await?.sequence))
+}
+
+/// Time and sequence from which on changes are kept. A history that was begun by a clock that was ahead has no such time.
+async fn begun(services: &Services) -> Result<(DateTime, i64), ServiceError> {
+    let (time, sequence) = services.feed.kept().await?.unwrap_or((DateTime::MIN, 0));
+    Ok((if time > latest(services.now()) { DateTime::MIN } else { time }, sequence))
 }
 
 /// A time of the past. `other` is what the text may also be.

@@ -293,6 +293,16 @@ on_each_store! {
         let words = [json!("objects that you may not see refer to this"), json!("objects that you may neither see nor change refer to this")];
         assert_eq!((&told[0].0, &told[0].1), (&words[0], &words[1]));
         assert_eq!(told[0], told[1]);
+        // Nor do more of them than fit into memory show.
+        let large = SECRET.repeat(900_000 / SECRET.len());
+        let mut more = Vec::new();
+        for _ in 0..40 {
+            more.push(app.create_object(hidden.secrets, &json!({"word": large, "to": target})).await);
+        }
+        assert_eq!(hidden.send(Method::DELETE, &clear, &json!({})).await.error(403, "acl_denied")["message"], words[1]);
+        for id in more {
+            assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        }
         // An inactive type is not named either.
         hidden.app.patch(&format!("/types/{}", hidden.secrets), &json!({"active": false})).await;
         hidden.allow(&["UPDATE"]).await;
