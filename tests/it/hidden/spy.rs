@@ -1,18 +1,23 @@
 //! What a MongoDB server is asked for a caller from whom something is hidden: its profiler writes down every command.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
+use inventory_service::query::OWN_OPERATOR;
 use inventory_service::store::collections::OBJECTS;
 use mongodb::Database;
 use serde_json::json;
 
-use super::requests::{generated, walked};
+use super::requests::{Asked, generated, walked};
 use super::world::World;
 use crate::support::app::TestApp;
 use crate::support::mongod::{Deployment, shared};
 
-/// What no command may have: the names of expressions, patterns and schemas where conditions stand, and of stages.
-const OF_CLIENTS: [&str; 19] = [
+/// What no command may have: the names of expressions, patterns and schemas where conditions stand, of stages, and the service's own
+/// conditions on fields.
+const OF_CLIENTS: [&str; 20] = [
+    OWN_OPERATOR,
     "$expr",
     "$regex",
     "$options",
@@ -50,8 +55,7 @@ fn of_clients(value: &Bson) -> Option<String> {
 }
 
 /// The service orders by a field with an expression of its own.
-const OF_THE_SERVICE: [&str; 7] =
-    ["$$ROOT", "$document", "$$entry.value", "$$this.name", "$fields", "$$entry", "$$this"];
+const OF_THE_SERVICE: [&str; 6] = ["$$ROOT", "$document", "$fields", "$$this.name", "$$entries.value", "$$values"];
 
 /// What the server was asked of objects while it wrote that down.
 async fn noted(database: &Database) -> Vec<Document> {
@@ -78,7 +82,9 @@ async fn no_expression_pattern_schema_or_stage_of_a_caller_with_hidden_types_rea
     let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("the URI names a database");
     let database = server.client().await.database(name);
     note(&database).await;
-    for asked in walked().iter().chain(&generated(1, 400)) {
+    let of_fields = [json!({"f.name": {"$size": 1}}), json!({"f.name": {"$regex": "^seen"}, "f.size": {"$gt": 1}})];
+    let of_fields = of_fields.map(|filter| Asked::get("/objects/").with("filter", filter).with("sort", "-f.name"));
+    for asked in walked().iter().chain(&generated(1, 400)).chain(&of_fields) {
         world.ask(&app, asked).await;
     }
     let commands = noted(&database).await;
@@ -87,12 +93,17 @@ async fn no_expression_pattern_schema_or_stage_of_a_caller_with_hidden_types_rea
         let part = doc! { "filter": command.get("filter"), "projection": command.get("projection"), "pipeline": command.get("pipeline") };
         assert_eq!(of_clients(&part.into()), None, "{command}");
     }
-    // Of a caller who sees everything, the same server gets patterns.
+    // Of a caller who sees everything, the same server gets patterns. It gets no condition of the service on a field.
     note(&database).await;
-    let filter = json!({"fields.value": {"$regex": "^seen"}});
-    assert_eq!(app.post("/objects/query", &json!({"filter": filter})).await.status, 200);
+    let field = json!({"f.name": {"$size": 1}});
+    for filter in [json!({"fields.value": {"$regex": "^seen"}}), field.clone()] {
+        assert_eq!(app.post("/objects/query", &json!({"filter": filter})).await.status, 200, "{filter}");
+    }
+    let stages = json!([{"$match": field}, {"$group": {"_id": "$type_id"}}]);
+    assert_eq!(app.post("/objects/aggregate", &json!({"pipeline": stages})).await.status, 200);
     let commands = noted(&database).await;
     let of_clients =
         commands.iter().filter_map(|command| of_clients(&command.get("filter").cloned().unwrap_or(Bson::Null)));
-    assert!(of_clients.count() > 0, "{commands:?}");
+    assert_eq!(of_clients.collect::<BTreeSet<_>>(), BTreeSet::from(["$regex".to_owned()]), "{commands:?}");
+    assert!(!commands.iter().any(|command| command.to_string().contains(OWN_OPERATOR)), "{commands:?}");
 }
