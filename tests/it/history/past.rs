@@ -300,6 +300,22 @@ async fn entries_follow_their_order(uri: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_a_clock_ahead_began_answers_for_the_present() {
+    let begun = SystemClock.now();
+    let clock = Arc::new(ManualClock::new(begun + TimeDelta::hours(2)));
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let uri = format!("embedded:{}", directory.path().join("data").display());
+    let app = TestApp::on_with_clock(&uri, &[], Arc::clone(&clock) as _).await;
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+    clock.set(begun + TimeDelta::minutes(1));
+    let now = begun + TimeDelta::seconds(30);
+    assert_eq!(called(&app, id, now).await, "a");
+    let since = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    assert_eq!(app.get(&format!("/changes/?since={since}")).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_a_clock_that_was_ahead_follow_their_order_on_the_embedded_store() {
     let directory = tempfile::TempDir::new().expect("a temporary directory");
     entries_follow_their_order(&format!("embedded:{}", directory.path().join("data").display())).await;
