@@ -7,7 +7,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-env-changed=INVENTORY_COMMIT");
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    // Everybody who builds for tests commits often, and would compile everything anew each time.
+    // Developers commit often, and each commit would make every test build compile everything again.
     let commit = match std::env::var("INVENTORY_COMMIT") {
         Ok(given) => given,
         Err(_) if is_release => checkout().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What a filter costs on one document of 1 KB, beside a bare walk over the same bytes in the same run.
+//! What a filter costs on one document of 1 KB, compared with a bare walk over the same bytes in the same run.
 //!
 //! `cargo bench --bench matcher`; each time is that of one document. The documents are 256 stored objects that
 //! differ in their values, one after the other, so that nothing is guessed from the last one; one in sixteen matches.
@@ -7,7 +7,7 @@
 //! and hands out its type, its name and the bytes of its value. It decodes no value and compares no name. A filter
 //! does less where it skips a nested document, and more where it compares.
 //!
-//! Behind criterion's figures stands a table of the lowest times of 400 rounds that take turns, which a busy machine
+//! After criterion's figures follows a table of the lowest times of 400 rounds that take turns, which a busy machine
 //! does not disturb. Of one such run, on two cores of a shared virtual machine:
 //!
 //! | filter | ns a document | times the walk | why |
@@ -30,7 +30,7 @@ use inventory_service::query::{Filter, Limits};
 use inventory_service::raw::Elements;
 
 const DOCUMENTS: i32 = 256;
-/// One document in so many matches.
+/// One document of this number matches.
 const HITS: i64 = 16;
 const DAY: i64 = 86_400_000;
 

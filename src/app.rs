@@ -505,7 +505,7 @@ fn to_listen(source: &io::Error, key: &str) -> String {
     }
 }
 
-/// Looks at what a start needs apart from its store, so that a start in vain makes none.
+/// Checks what a start needs apart from its store, so that a start that fails creates no store.
 fn look(settings: &Settings) -> Result<(), StartError> {
     listeners(settings)?;
     settings.server.tls.files()?.map(Certificates::load).transpose()?;
@@ -577,7 +577,7 @@ fn reload_on_hangup(certificates: Option<Arc<Certificates>>, clock: Arc<dyn Cloc
     Ok(())
 }
 
-/// Tells of a certificate that clients refuse, now or soon.
+/// Warns of a certificate that clients refuse, now or soon.
 fn warn_of_its_time(certificates: Option<&Certificates>, clock: &dyn Clock) {
     if let Some(concern) = certificates.and_then(|certificates| certificates.concern(clock.now())) {
         log::warn!("server.tls.certificate: {}", concern.text);
@@ -637,8 +637,7 @@ async fn first_admin(
     Ok(first_admin)
 }
 
-/// Tells the operator how to sign in: at once, because later steps may fail, and at each start while the file with the
-/// password exists.
+/// Logs how to sign in: at once, because later steps may fail, and at each start while the file with the password exists.
 async fn announce(first_start: &FirstStart<'_>, first_admin: Option<&FirstAdmin>) -> Result<(), StartError> {
     if let Some(FirstAdmin { user_name, password: Some(password), .. }) = first_admin {
         log::info!("first administrator: user {user_name} with password {}", password.expose());
@@ -843,7 +842,7 @@ pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, Start
     Ok(store)
 }
 
-/// Refuses a store that `migrate` began to fill and did not complete. What else is wrong with a store is left to others to tell.
+/// Refuses a store that `migrate` began to fill and did not complete. Other faults of a store are reported elsewhere.
 ///
 /// # Errors
 /// [`MigrationError::Incomplete`], with the store.
@@ -870,7 +869,7 @@ pub fn password_directory(settings: &Settings) -> Result<PathBuf, SettingsError>
     })
 }
 
-/// `store.uri` without what stands between `//` and `@`.
+/// `store.uri` without the part between `//` and `@`.
 pub fn without_password(settings: &StoreSettings) -> String {
     // Options can be secret, too.
     let uri = settings.uri.expose().split('?').next().unwrap_or_default();

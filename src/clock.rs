@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Tells the time.
+/// A source of the time.
 pub trait Clock: Send + Sync + 'static {
     /// This moment.
     fn now(&self) -> DateTime<Utc>;
@@ -32,7 +32,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved, for tests and for reproducible data.
+/// A clock that does not advance until it is moved, for tests and for reproducible data.
 #[derive(Debug)]
 pub struct ManualClock {
     at: Mutex<(DateTime<Utc>, Duration)>,

@@ -66,7 +66,7 @@ pub fn start(level: &str, format: Format) {
 pub struct RequestLine<'a> {
     /// The request's id, as in the header `X-Request-Id`.
     pub id: &'a str,
-    /// The client's, as trusted proxies tell it.
+    /// The client's address, as trusted proxies report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
     /// The `public_id` of the user, where somebody is signed in.
@@ -151,7 +151,7 @@ pub fn request(line: &RequestLine<'_>) {
     }
 }
 
-/// Milliseconds with three digits behind the point.
+/// Milliseconds, with a fraction of three digits.
 pub fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
@@ -191,7 +191,7 @@ fn write_json(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
     writeln!(buffer, "{}", serde_json::to_string(&line)?)
 }
 
-/// The text with escapes for characters that affect terminals or line readers, or that reverse what stands behind them.
+/// The text with escapes for characters that affect terminals or line readers, or that reverse the text after them.
 pub(crate) fn escaped(text: &str) -> String {
     let is_plain =
         |letter: char| !letter.is_control() && !matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -5,7 +5,7 @@ pub fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The name that a segment stands for.
+/// The name in a segment, without escapes.
 pub fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }

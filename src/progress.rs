@@ -50,7 +50,7 @@ impl Progress for Bar {
         let template =
             format!("{{bar:40}} {{human_pos}} of {{human_len}} {things}, {{rate}} a second, {{eta}} left  {{msg}}");
         let style = ProgressStyle::with_template(&template).expect("the template is well-formed");
-        // Its own notation of rates has four digits behind the point.
+        // Its own notation of rates has a fraction of four digits.
         self.bar.set_style(style.with_key("rate", |state: &ProgressState, text: &mut dyn std::fmt::Write| {
             let _ = write!(text, "{:.0}", state.per_sec());
         }));

@@ -75,7 +75,7 @@ pub struct TooFast {
 }
 
 impl RateLimits {
-    /// Nobody has sent anything yet.
+    /// Nothing was sent yet.
     pub fn new(settings: &RateLimitSettings) -> Self {
         Self::with_clock(settings, &DefaultClock::default())
     }

@@ -65,7 +65,7 @@ pub mod kind {
 /// A member of a document, or an item of an array (whose name is its position in digits).
 #[derive(Debug, Clone, Copy)]
 pub struct Element<'a> {
-    /// The name's bytes without the closing zero. BSON wants UTF-8; whoever needs text checks.
+    /// The name's bytes without the closing zero. BSON requires UTF-8; callers that need text check it.
     pub name: &'a [u8],
     /// The value.
     pub value: Value<'a>,
@@ -83,7 +83,7 @@ pub struct Value<'a> {
 
 /// The elements of a document or an array, in stored order.
 ///
-/// As an iterator it ends early on bytes that are not BSON; [`Elements::next_element`] tells the two ends apart.
+/// As an iterator it ends early on bytes that are not BSON; [`Elements::next_element`] distinguishes the two ends.
 #[derive(Debug, Clone)]
 pub struct Elements<'a> {
     rest: &'a [u8],
@@ -156,7 +156,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The stand-in for a missing member.
+    /// The value used for a missing member.
     pub const NULL: Value<'static> = Value { tag: ElementType::Null as u64, bytes: &[] };
 
     /// A value of these bytes.

@@ -2,7 +2,7 @@
 //!
 //! Later sources win: compiled-in `config/base.toml`, `config/base.toml` and `config/<environment>.toml` in the working
 //! directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags. A
-//! secret can also stand in a file that `<key>_file` names. An unknown key is an error in every source.
+//! secret can also be in a file that `<key>_file` names. An unknown key is an error in every source.
 
 mod edge;
 mod history;
@@ -141,7 +141,7 @@ pub struct StoreSettings {
     pub connect_timeout_ms: u64,
     /// How long a majority of MongoDB servers may take to confirm a write, in milliseconds.
     pub write_timeout_ms: u64,
-    /// Most connections to MongoDB.
+    /// The maximum number of connections to MongoDB.
     pub max_connections: u32,
     /// Connections to MongoDB that are kept open.
     pub min_connections: u32,
@@ -156,7 +156,7 @@ pub struct StoreSettings {
 pub struct ApiSettings {
     /// The largest `limit` of a list.
     pub max_limit: u64,
-    /// Most objects that one request writes.
+    /// The maximum number of objects that one request writes.
     pub max_bulk: u64,
     /// Largest body of a request that writes many objects, in bytes.
     pub max_bulk_body_bytes: usize,
@@ -351,7 +351,7 @@ impl Settings {
         Self::from_sources(directory, &variables(), overrides)
     }
 
-    /// The same with these variables in the place of the process's own.
+    /// The same with these variables instead of the process's own.
     ///
     /// # Errors
     /// As [`Settings::load`].

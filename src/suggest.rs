@@ -3,12 +3,12 @@
 /// Longer names get no suggestion, because comparing takes time in proportion to their length.
 const LONGEST: usize = 64;
 
-/// The nearest of the known names, if it differs in a third of the letters at the most.
+/// The nearest of the known names, if it differs in at most a third of the letters.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     near(name, known.iter().copied(), 1).first().copied()
 }
 
-/// The nearest of the known names, the nearest first, `most` at most. Each differs in a third of the letters at the most.
+/// The nearest of the known names, the nearest first, `most` at most. Each differs in at most a third of the letters.
 pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     if name.len() > LONGEST {
         return Vec::new();

@@ -49,7 +49,7 @@ fn asker(backtrace: &str) -> String {
     own.take(4).collect::<Vec<_>>().join(" < ")
 }
 
-/// What may be asked for in one piece, in MiB: where, how much at the most, and why.
+/// The maximum size of one allocation, in MiB: where, how much, and why.
 const ALLOWED: &[(&str, usize, &str)] =
     &[("redb::tree_store::btree_base::OwnedEntryBuffer", 2, "what a copy appends to a table, a piece at a time")];
 

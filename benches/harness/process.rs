@@ -1,4 +1,4 @@
-//! What the system tells about a process: processor time and memory. Linux only; elsewhere the figures are zero.
+//! What the system reports about a process: processor time and memory. Linux only; elsewhere the figures are zero.
 
 use std::fs;
 use std::path::PathBuf;

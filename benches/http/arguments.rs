@@ -1,11 +1,11 @@
-//! What can be said on the command line.
+//! The options of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-/// Measures the service over HTTP, from a second process, beside the limits of what is below it.
+/// Measures the service over HTTP, from a second process, and the limits of what is below it.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct Arguments {
     /// How many objects; several sizes are compared with each other.
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// A minute's run that shows that everything works; the figures say little.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Where filled embedded stores are kept for the next time; else they are made anew and removed.
+    /// Where filled embedded stores are kept for the next time; else they are filled again and removed.
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
     /// What is measured.
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// This process is one that the measuring process started: which server it shall be, and where what it needs is.
     #[arg(long, hide = true, num_args = 3)]
     pub(crate) role: Option<Vec<String>>,
-    /// Said by cargo.
+    /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -52,9 +52,9 @@ pub(crate) struct Arguments {
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Each route, beside the limits of what is below it.
+    /// Each route, and the limits of what is below it.
     Rows,
-    /// The innocent reader beside attackers.
+    /// The innocent reader while attackers are active.
     Innocent,
     /// The history and the stream of changes.
     History,

@@ -32,11 +32,11 @@ pub(crate) struct Attacker<'a> {
     pub(crate) user_id: i64,
     /// A type with many objects.
     pub(crate) type_id: i64,
-    /// A cursor behind which large objects have changed.
+    /// A cursor after which large objects have changed.
     pub(crate) since: &'a str,
 }
 
-/// How many attack at a time where nothing else is said.
+/// The number of attackers at a time, unless the attack has another one.
 const ATTACKERS: usize = 8;
 
 impl Attacker<'_> {

@@ -1,4 +1,4 @@
-//! Driving a server: so many connections, each with one request under way at a time, for a while.
+//! Driving a server: a number of connections, each with one request under way at a time, for a while.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(crate) struct Load {
     pub(crate) status: u16,
     /// The process that answers.
     pub(crate) service: u32,
-    /// The MongoDB server behind it.
+    /// The MongoDB server that the service uses.
     pub(crate) mongod: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The innocent reader: how long single reads take beside eight attackers on another account, and what memory the service
-//! takes for them.
+//! The innocent reader: how long single reads take while eight attackers are active on another account, and what memory the
+//! service takes for them.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,25 +20,25 @@ use crate::harness::timing::Error;
 use crate::servers::PASSWORD;
 use crate::world::{World, get, sign_in_as};
 
-/// How long the reader reads beside an attack.
+/// How long the reader reads during an attack.
 const TIME: Duration = Duration::from_secs(4);
-/// How long an attack goes on before that.
+/// How long an attack runs before that.
 const BEFORE: Duration = Duration::from_millis(500);
-/// The reader's p99 beside an attack, of that beside single reads.
+/// The reader's p99 during an attack, as a multiple of that during single reads.
 const TIMES: f64 = 20.0;
 /// How many large objects there are.
 const LARGE: usize = 400;
-/// The service's memory at the most, in MiB.
+/// The maximum of the service's memory, in MiB.
 const MEMORY: f64 = 512.0;
 
-/// What became of the reader beside an attack.
+/// The reader's figures during an attack.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Beside {
     store: &'static str,
     attack: &'static str,
     p50_us: f64,
     p99_us: f64,
-    /// Of the p99 beside single reads.
+    /// As a multiple of the p99 during single reads.
     times: f64,
     memory_mib: f64,
     /// Answers to the attackers: below 300, refused as busy, others.
@@ -59,7 +59,7 @@ impl Beside {
     }
 }
 
-/// Measures beside single reads and then beside each attack that is wanted, the service begun anew each time.
+/// Measures during single reads and then during each wanted attack, with a service started for each.
 pub(crate) async fn measure(
     world: &mut World,
     wants: impl Fn(&str) -> bool,
@@ -230,7 +230,7 @@ async fn change_large(world: &World) -> Result<String, Error> {
     Ok(since)
 }
 
-/// Makes a user in the group of administrators, and gives his id.
+/// Makes a user in the group of administrators, and returns the user's id.
 async fn make_user(world: &World, name: &str) -> Result<i64, Error> {
     let mut connection = Connection::open(world.server.port).await?;
     let body = json!({"user_name": name, "password": PASSWORD, "group_id": 1}).to_string();
@@ -240,7 +240,7 @@ async fn make_user(world: &World, name: &str) -> Result<i64, Error> {
     if let Some(id) = said["result_id"].as_i64() {
         return Ok(id);
     }
-    // A store that was kept has him.
+    // A store that was kept has the user.
     let path = format!("/rest/users/?limit=1&filter=%7B%22user_name%22:%22{name}%22%7D");
     let found: Value = serde_json::from_slice(connection.ask(&get(&path, world.token())).await?.body)?;
     found["results"][0]["public_id"].as_i64().ok_or_else(|| format!("no user {name}: {said}").into())

@@ -1,4 +1,4 @@
-//! Measures the service over HTTP, as it is released, beside what would be possible: the same server sending the same
+//! Measures the service over HTTP, as it is released, against what would be possible: the same server sending the same
 //! bytes from memory, a bare handler over the MongoDB driver, and bare redb that commits in groups.
 //!
 //! `cargo bench --bench http`, see `docs/performance.md`. Prints a table, and leaves it as `bench-http.json` in the folder
@@ -49,7 +49,7 @@ fn main() -> Result<(), Error> {
     if let Some(program) = &arguments.service {
         servers::measure_instead(program.clone());
     }
-    // One thread: whoever asks shall take as little as possible from whoever answers.
+    // One thread: the measuring process shall take as little as possible from the measured one.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(measure(&arguments))
 }

@@ -1,4 +1,4 @@
-//! The history: what reading the past costs, how soon a change is told, and what streams and pruning take.
+//! The history: what reading the past costs, how soon a change reaches its followers, and what streams and pruning take.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::world::{World, changes, get, stream};
 
 /// How long each kind of request is sent.
 const TIME: Duration = Duration::from_secs(3);
-/// How many versions an object is behind in the first figure.
+/// The number of changes since the version in the first figure.
 const VERSIONS: usize = 10;
 /// How many changes there are since the moment of a list.
 const SINCE: usize = 1_000;
@@ -35,7 +35,7 @@ pub(crate) struct Past {
     objects: u32,
     figure: &'static str,
     measured: f64,
-    /// The most that it may be.
+    /// The maximum of the figure.
     bound: f64,
 }
 
@@ -124,7 +124,7 @@ async fn list_ago(world: &World) -> Result<f64, Error> {
     Ok(past - now)
 }
 
-/// How long after a change was asked for a stream tells of it.
+/// The time from a change to its event in a stream.
 async fn until_told(world: &World) -> Result<f64, Error> {
     let mut reader = EventReader::open(world, "resource=objects&view=ids").await?;
     let mut connection = Connection::open(world.server.port).await?;
@@ -141,7 +141,7 @@ async fn until_told(world: &World) -> Result<f64, Error> {
     Ok(percentile(&latencies, 990) / 1e3)
 }
 
-/// The memory of many streams that have nothing to tell, and what a steady writer loses beside them. The writer is alone
+/// The memory of many idle streams, and what a steady writer loses while they are open. The writer is alone
 /// before and after: machines change their pace.
 async fn beside_streams(world: &World) -> Result<(f64, f64), Error> {
     let server = &world.server;
@@ -204,8 +204,8 @@ impl EventReader {
     }
 }
 
-/// The memory that pruning a million old entries takes, in MiB: beside that of a service in which somebody has signed in, which
-/// takes some MiB of its own.
+/// The memory that pruning a million old entries takes, in MiB: compared with a service in which somebody has signed in,
+/// which takes some MiB of its own.
 pub(crate) async fn pruning(folder: &std::path::Path) -> Result<Past, Error> {
     let directory = folder.join("pruned");
     fill(&directory).await?;

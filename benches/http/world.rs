@@ -35,7 +35,7 @@ pub(crate) struct Question {
 }
 
 impl World {
-    /// On an embedded store; filled anew, or a copy of one that was kept.
+    /// On an embedded store; filled now, or a copy of one that was kept.
     pub(crate) async fn embedded(objects: u32, folder: &Path, keep: Option<&PathBuf>) -> Result<Self, Error> {
         let kept = keep.map_or_else(|| folder.join("filled"), Clone::clone).join(objects.to_string());
         let work = folder.join(format!("store-{objects}"));
@@ -64,7 +64,7 @@ impl World {
         Ok(world)
     }
 
-    /// Ends the service and starts it anew on the same store.
+    /// Ends the service and starts it again on the same store.
     pub(crate) async fn restart(&mut self) -> Result<(), Error> {
         self.server.end()?;
         self.server = Server::product(&self.uri, &[]).await?;
@@ -230,7 +230,7 @@ pub(crate) fn stream(path: &str, token: &str) -> Vec<u8> {
     request("GET", path, &[("authorization", &bearer(token)), ("accept", "text/event-stream")], None)
 }
 
-/// Changes of one field of so many objects, each time to another value, which begins with `purpose`.
+/// Changes of one field of this number of objects, each time to another value, which begins with `purpose`.
 pub(crate) fn changes(world: &World, objects: usize, purpose: &str) -> Vec<Vec<u8>> {
     let mut requests = Vec::new();
     for _ in 0..2 {

@@ -17,14 +17,14 @@ pub(crate) struct Api {
     connection: Option<Connection>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It was answered.
     Answer(u16, Value),
     /// There was no connection to send it over.
     Refused,
-    /// Nobody knows: the connection broke.
+    /// Unknown: the connection broke.
     Unknown,
 }
 

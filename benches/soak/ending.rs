@@ -20,7 +20,7 @@ const TAKERS: usize = 4;
 /// The length of a round; each is a little longer, so that the signal comes at another moment of what is under way.
 const ROUND: Duration = Duration::from_millis(1500);
 const LONGER: Duration = Duration::from_millis(37);
-/// So many that a file takes a while.
+/// A number of objects for which a file takes a while.
 const OBJECTS: usize = 5000;
 
 /// What clients saw of one round.

@@ -66,7 +66,7 @@ async fn write(mut api: Api, type_id: i64, client: usize, until: Instant) -> Res
     Ok(ids)
 }
 
-/// Makes a token, uses it at the other service, revokes it, and tells how long it was still taken there.
+/// Makes a token, uses it at the other service, revokes it, and returns how long it was still accepted there.
 async fn revoke(one: &mut Api, port: u16, round: usize) -> Result<Duration, Error> {
     let body = json!({"name": format!("machine {round}"), "expires_at": "2099-01-01T00:00:00Z"});
     let made = one.expect("POST", "/users/1/tokens/", Some(&body)).await?;

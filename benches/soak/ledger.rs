@@ -16,7 +16,7 @@ pub(crate) struct Ledger(Mutex<HashMap<String, Entry>>);
 #[derive(Debug, Clone, Default)]
 struct Entry {
     id: Option<i64>,
-    /// Values that it may have by now: the last one acknowledged, and those whose outcome nobody knows. `None`: it is gone.
+    /// Values that it may have by now: the last one acknowledged, and those whose outcome is unknown. `None`: it is gone.
     possible: Vec<Option<String>>,
 }
 

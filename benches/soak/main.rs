@@ -41,7 +41,7 @@ use self::replicas::{Pace, Replicas};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Puts load on the service and breaks what it stands on.
+/// Puts load on the service and breaks what it depends on.
 #[derive(Debug, Clone, Parser)]
 struct Arguments {
     /// For how many seconds each part runs that has no end of its own.
@@ -54,7 +54,7 @@ struct Arguments {
     /// exceeded.
     #[arg(long)]
     mongodb_defaults: bool,
-    /// Said by cargo.
+    /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -25,7 +25,7 @@ const QUICK_PARAMETER: &str = "oplogNetworkTimeoutBufferSeconds=1";
 pub(crate) enum Pace {
     /// As `docs/operation.md` recommends.
     Recommended,
-    /// As MongoDB has it by itself.
+    /// The default of MongoDB.
     Default,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Replicas {
     network: Arc<Network>,
 }
 
-/// One server behind its door.
+/// One server and its door.
 struct Member {
     child: Child,
     program: PathBuf,
@@ -56,7 +56,7 @@ struct Member {
     pace: Pace,
 }
 
-/// How a server is cut off. Lines that are cut are silent: nobody is told that they are.
+/// How a server is cut off. Lines that are cut are silent: neither end is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     Not,
@@ -227,7 +227,7 @@ fn is_cut(cuts: [Cut; SERVERS], from: Option<usize>, to: usize) -> bool {
 }
 
 impl Network {
-    /// The server whose end of a connection to `door` has this port; nothing for clients. As Linux tells it.
+    /// The server whose end of a connection to `door` has this port; nothing for clients. As Linux reports it.
     fn server_with(&self, port: u16, door: u16) -> Option<usize> {
         let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
         let (own, other) = (format!(":{port:04X}"), format!(":{door:04X}"));

@@ -58,7 +58,7 @@ impl Writer {
         Self { api, type_id, name, number: 0, created: None, ledger: Arc::clone(ledger), tally: Arc::clone(tally) }
     }
 
-    /// Sends the next request; gives what came in the place of an acknowledgement.
+    /// Sends the next request; returns what came instead of an acknowledgement.
     ///
     /// # Errors
     /// As [`Api::send`].

@@ -1,11 +1,11 @@
-//! What can be said on the command line.
+//! The options of the command line.
 
 use std::path::PathBuf;
 
 use clap::Parser;
 use inventory_service::store::embedded::Options;
 
-/// Measures the embedded store through its port, beside bare redb and a real MongoDB server.
+/// Measures the embedded store through its port, and bare redb and a real MongoDB server for comparison.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct Arguments {
     /// How many objects; several sizes are compared with each other.
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Only rows whose name contains this.
     #[arg(long)]
     pub(crate) only: Option<String>,
-    /// Where the stores are kept for the next time; else they are made anew and removed.
+    /// Where the stores are kept for the next time; else they are filled again and removed.
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
     /// The cache of the store and of bare redb, in MiB.
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// This process is one that the measuring process started: what it shall do, in which directory.
     #[arg(long, hide = true, num_args = 2)]
     pub(crate) role: Option<Vec<String>>,
-    /// Said by cargo.
+    /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -1,4 +1,4 @@
-//! Measures the embedded store alone, through its port, beside bare redb and a real MongoDB server in the same run.
+//! Measures the embedded store alone, through its port, and bare redb and a real MongoDB server in the same run.
 //!
 //! `cargo bench --bench store`, see `docs/performance.md`. Prints a table, and leaves it as `bench-store.json` in the
 //! folder of the build.

@@ -54,12 +54,12 @@ fn document(number: u32, of: u32) -> Document {
     }
 }
 
-/// The rack of an object; its neighbours by number stand in others.
+/// The rack of an object; its neighbours by number are in others.
 pub(crate) fn rack(number: u32, of: u32) -> String {
     format!("rack-{:06}", number % racks(of))
 }
 
-/// The note of an object, which no index knows: as many objects have the same one as stand in a rack.
+/// The note of an object, which no index has: as many objects have the same one as are in a rack.
 pub(crate) fn note(number: u32, of: u32) -> String {
     format!("note {}", number % racks(of))
 }

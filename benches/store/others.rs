@@ -57,7 +57,7 @@ fn opening(directory: &Path, options: &Options) -> Result<Run, Error> {
     Ok(Run { wall, processor: Duration::ZERO, operations: 1 })
 }
 
-/// The most memory that a process had while it read, wrote and listed.
+/// The maximum memory of a process while it read, wrote and listed.
 pub(crate) fn memory(arguments: &Arguments, objects: u32, folder: &Path, options: &Options) -> Result<Row, Error> {
     eprintln!("measuring: memory at {objects}");
     let mut worker = child(arguments, "load", &folder.join("store"))?;

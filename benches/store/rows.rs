@@ -32,7 +32,8 @@ const PAGE_BYTES: u32 = 4096;
 /// Of a run, and of bare redb, which is the same from the first object on.
 const MOST_INSERTS: u32 = 24_000;
 const MOST_INSERTS_BARE: u32 = 8_000;
-/// So many come before a large store is measured: then it works newest entries of its indexes in as fast as they come.
+/// The number of documents in a large store before it is measured: then it works newest entries of its indexes in as fast as
+/// they come.
 const FILLING: u32 = 80_000;
 
 /// How often things are done in one run.
@@ -47,7 +48,7 @@ impl Effort {
     }
 }
 
-/// Measures everything that goes with open stores.
+/// Measures everything that needs open stores.
 pub(crate) async fn all(
     arguments: &Arguments,
     worlds: &[World],

@@ -100,7 +100,7 @@ impl World {
     async fn fill(&self) -> Result<Row, Error> {
         eprintln!("loading {} objects", self.objects);
         let mut figures = Vec::new();
-        // A store of another version can be taken away and loaded anew without the other one.
+        // A store of another version can be taken away and loaded again without the other one.
         let (bare, store) = (self.folder.join("bare-is-filled"), self.folder.join("store-is-filled"));
         if !bare.exists() {
             figures.push(Figure::of("bare redb", self.objects, &[self.fill_bare().await?]));
@@ -152,13 +152,13 @@ impl World {
         Change::Insert { collection: OBJECTS, document: objects::object(number, self.objects) }
     }
 
-    /// The unit in which the service creates an object: only beside an active type.
+    /// The unit in which the service creates an object: only together with an active type.
     pub(crate) fn creation(&self, number: u32) -> Unit {
         let filter = Filter::equals("public_id", TYPE).and(Filter::none_of("active", vec![false.into()]));
         Unit::of(self.insertion(number)).given(Condition::Exists { collection: TYPES, filter })
     }
 
-    /// The type that new objects are said to have.
+    /// The type of new objects.
     async fn add_type(&self) -> Result<(), Error> {
         let filter = Filter::equals("public_id", TYPE);
         if self.store.count(TYPES, &filter, Duration::from_mins(1)).await? == 0 {

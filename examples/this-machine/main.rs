@@ -1,4 +1,4 @@
-//! Keeps the object of this machine up to date. See README.md beside this file.
+//! Keeps the object of this machine up to date. See README.md in this folder.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -136,7 +136,7 @@ fn have_places(violations: &Violations, body: &Document) {
     }
 }
 
-/// RFC 7396, said once more.
+/// RFC 7396, implemented a second time.
 fn merge(stored: &RawDocument, patch: &Value) {
     let Ok(found) = merged(stored, patch) else { return };
     let mut text = Vec::new();

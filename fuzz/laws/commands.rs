@@ -15,7 +15,7 @@ use mongodb::error::{Error, ErrorKind};
 use mongodb::{Client, Database};
 use serde_json::{Value, json};
 
-/// What stands in every object of the hidden type, and nowhere else.
+/// A text in every object of the hidden type, and nowhere else.
 const SECRET: &str = "zq7-hidden-81b3";
 
 const PASSWORD: &str = "correct horse battery";
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-/// Makes types, objects and a user from whom one type is hidden; gives a token of his.
+/// Makes types, objects and a user from whom one type is hidden; returns a token of that user.
 fn fill(rest: SocketAddr) -> String {
     let login = json!({"user_name": "admin", "password": PASSWORD});
     let session = post(rest, "", "/auth/login", &login)["token"].as_str().expect("a token").to_owned();

@@ -1,4 +1,4 @@
-//! Laws of what stands in heads of requests, and of bodies that are packed.
+//! Laws for the heads of requests, and for compressed bodies.
 
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ fn packed(coding: Coding, bytes: &[u8]) {
     }
 }
 
-/// Strangers are believed nothing, and nobody is who was not named.
+/// Headers of untrusted addresses are ignored, and only named proxies are trusted.
 fn forwarded(value: &HeaderValue) {
     let trusted = ["10.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
     let [proxy, stranger] = ["10.0.0.1", "192.0.2.9"].map(|address| address.parse::<IpAddr>().expect("an address"));

@@ -32,7 +32,7 @@ const SETTINGS: ParamSettings = ParamSettings {
 };
 const LAST_PAGE: u64 = (1 << 53) - 1;
 
-/// Reads a query string, or the JSON body that stands for one.
+/// Reads a query string, or the JSON body used instead.
 pub fn hold(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let parameters = match serde_json::from_str(text) {

@@ -17,7 +17,7 @@ pub fn hold(bytes: &[u8]) {
     }
 }
 
-/// A rendered address keeps to the schemes and to its host, and no value ends the part that it stands in.
+/// A rendered address keeps to the schemes and to its host, and no value ends the part that contains it.
 fn link(href: &str, values: &[&str]) {
     let Some(template) = LinkTemplate::parse(href) else { return };
     assert_eq!(template.places(), href.matches("{}").count(), "{href:?}");
@@ -32,7 +32,7 @@ fn link(href: &str, values: &[&str]) {
     }
     let fixed: Vec<&str> = href.trim_matches(' ').split("{}").collect();
     if fixed.len() > 1 && fixed.iter().any(|part| !part.is_empty()) {
-        // What separates parts of an address stands in the fixed text alone.
+        // The fixed text alone has the separators of an address.
         for separator in [':', '/', '?', '#', '&', '@', ';'] {
             let begins = |schemes: &[&str]| {
                 filled
@@ -54,7 +54,7 @@ fn link(href: &str, values: &[&str]) {
     }
 }
 
-/// What is accepted as a pattern is one by itself, and has to match the whole value.
+/// What is accepted as a pattern is a valid pattern alone, and has to match the whole value.
 fn pattern(pattern: &str, value: &str) {
     let Ok(compiled) = compile_pattern(pattern) else { return };
     assert!(Regex::new(pattern).is_ok(), "{pattern:?} is no pattern by itself");

@@ -8,7 +8,7 @@ use inventory_service::json::read::value_from_str;
 /// How deep the values nest.
 const MAX_DEPTH: usize = 5;
 
-/// Bytes that are read as values, front to back; behind the end there are zeros.
+/// Bytes that are read as values, front to back; past the end there are zeros.
 pub struct Values<'a> {
     rest: &'a [u8],
 }

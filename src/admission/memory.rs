@@ -84,8 +84,8 @@ impl Share {
     /// Takes the missing part of this many bytes. Returns the number up to which no more must be taken.
     ///
     /// # Errors
-    /// [`Denied::Busy`] when the pool has too few left, [`Denied::TooMuch`] when it never has so many; bytes already taken
-    /// stay taken.
+    /// [`Denied::Busy`] when the pool has too few left, [`Denied::TooMuch`] when the whole pool has fewer; bytes already
+    /// taken stay taken.
     pub fn cover(&mut self, bytes: usize) -> Result<usize, Denied> {
         let Some(pool) = &self.pool else { return Ok(usize::MAX) };
         let missing = bytes.saturating_sub(FREE + self.taken).div_ceil(CHUNK).saturating_mul(CHUNK);

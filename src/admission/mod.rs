@@ -4,15 +4,15 @@
 //! Everything else is *work*, and goes through [`work`]:
 //!
 //! 1. **Turn.** The number of turns is bounded, and one user has at most half of them. Requests wait in the order of arrival,
-//!    first behind those of the same user and then behind those of others. So each user gets the next turn in due time. A
+//! first after those of the same user and then after those of others. So each user gets the next turn in due time. A
 //!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
 //! 3. **Disk.** An answer that is made in a file before it begins takes one of the few places of its user: see [`file()`].
 //! 4. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and the work stops at its next
 //!    check of the clock.
 //!
-//! Each request has a [`Ticket`], which belongs to its user. It travels with the request's task, so that the layers between
-//! `http` and the store need not know of users. Without a ticket (commands, the start) nothing is bounded.
+//! Each request has a [`Ticket`] of its user. It travels with the request's task, so that the layers between `http` and the
+//! store need not know of users. Without a ticket (commands, the start) nothing is bounded.
 //!
 //! *Invariants:*
 //! - A turn lasts as long as the work on its thread, even if nobody waits for it any more.
@@ -57,7 +57,7 @@ pub enum Denied {
     /// There is no room for it now.
     #[error("too much is under way; try again")]
     Busy,
-    /// There never is so much room.
+    /// One user may never have that much.
     #[error(
         "it needs more than the {} MiB of memory that one user may have; ask for less at a time: with a filter, a projection \
          or a smaller limit", .most >> 20
@@ -127,7 +127,7 @@ struct Request {
 struct Holding {
     bytes: usize,
     share: Share,
-    /// What parts of the request left behind.
+    /// The shares that finished parts of the request left to it.
     left: Vec<Share>,
 }
 
@@ -248,7 +248,7 @@ impl Ticket {
         Share::of(self.0.as_ref().map(|request| Arc::clone(&request.user.memory)))
     }
 
-    /// Covers this many bytes beside those that the request holds already.
+    /// Covers this number of bytes in addition to those that the request holds already.
     fn cover(&self, more: usize, cover: impl FnOnce(&mut Share, usize) -> Result<(), Denied>) -> Result<(), Denied> {
         let Some(request) = &self.0 else { return Ok(()) };
         let mut held = request.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -328,7 +328,7 @@ const NICE: i32 = 10;
 fn give_way() {
     thread_local! {
         static GAVE_WAY: () = {
-            // On Linux a priority belongs to a thread. Without the right to lower it, work goes on as it is.
+            // On Linux a priority belongs to a thread. Without the right to lower it, work continues with the old one.
             let _ = rustix::process::setpriority_process(None, NICE);
         };
     }

@@ -23,23 +23,23 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many places, of which one user has at most `most_of_one`.
+    /// `all` places, of which one user has at most `most_of_one`.
     pub fn new(all: usize, most_of_one: usize) -> Self {
         let all = Arc::new(Semaphore::new(all.min(Semaphore::MAX_PERMITS)));
         Self { all, most_of_one: most_of_one.min(Semaphore::MAX_PERMITS), users: Mutex::default() }
     }
 
-    /// So many places of each user, with no bound on all together.
+    /// At most `most_of_one` places for each user, with no bound on all together.
     pub fn of_each(most_of_one: usize) -> Self {
         Self::new(usize::MAX, most_of_one)
     }
 
-    /// How many places nobody has.
+    /// The number of free places.
     pub fn free(&self) -> usize {
         self.all.available_permits()
     }
 
-    /// So many places for a user now.
+    /// Takes `count` places for a user, without waiting.
     ///
     /// # Errors
     /// [`Denied::Busy`] when the user, or all together, would have too many.
@@ -49,7 +49,7 @@ impl Places {
         Ok(Place { own: some_of(self.of(user_id))?, of_all: some_of(Arc::clone(&self.all))? })
     }
 
-    /// Waits for one place, in the order of arrival: behind others of the user first, so that each user has only as many in
+    /// Waits for one place, in the order of arrival: after others of the user first, so that each user has only as many in
     /// the common queue as may have a place.
     ///
     /// # Errors

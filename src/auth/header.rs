@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::Secret;
 
-/// What a caller shows to be let in.
+/// The credentials of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization {
     /// A token, sent as `Bearer <token>` or alone.

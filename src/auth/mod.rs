@@ -24,7 +24,7 @@ pub use self::settings::{Argon2Settings, AuthSettings, InvalidSetting, ThrottleS
 pub use self::throttle::{Throttle, network};
 pub use self::token::{SigningKey, TokenError, Tokens};
 
-/// Why a caller is not let in.
+/// Why a caller is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// The request has no readable `Authorization` header.

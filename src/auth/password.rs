@@ -35,7 +35,7 @@ pub enum PasswordError {
 pub struct Checked {
     /// Whether the password matches the hash.
     pub matches: bool,
-    /// Whether the hash was made at another cost than the settings now ask for.
+    /// Whether the hash was made at another cost than the present settings require.
     pub outdated: bool,
 }
 

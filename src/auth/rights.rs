@@ -124,7 +124,7 @@ impl Rights {
         self.held.iter().map(AsRef::as_ref).find(|held| covers(held, right))
     }
 
-    /// Whether the holder could do what `right` allows, but for the names here: a token has fewer rights than its user.
+    /// Whether only these names deny the holder what `right` allows: a token has fewer rights than its user.
     pub fn is_withheld(&self, right: &str) -> bool {
         !self.grants(right) && self.within.as_ref().is_some_and(|bound| bound.grants(right))
     }

@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 (RFC 5802 and RFC 7677), the server's side, with tokens in the place of passwords.
+//! SCRAM-SHA-256 (RFC 5802 and RFC 7677), the server's side, with tokens instead of passwords.
 //!
 //! A token has 256 random bits, so the iteration count protects nothing. It is the least that RFC 7677 allows.
 
@@ -20,7 +20,7 @@ const SALT: usize = 28;
 /// A longer name or nonce is no name or nonce of a driver.
 const LONGEST: usize = 1024;
 
-/// What is stored in the place of the password: it checks proofs, and makes none.
+/// What is stored instead of the password: it checks proofs, and makes none.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     /// The hash of the key that makes proofs.
@@ -76,7 +76,7 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// The salt of a user: steady, and different for each name. Without the secret nobody can tell whether the user exists.
+/// The salt of a user: constant, and different for each name. Without the secret it does not show whether the user exists.
 pub fn salt_of(secret: &[u8; 32], login: &str) -> Vec<u8> {
     mac(secret, login.as_bytes())[..SALT].to_vec()
 }

@@ -12,7 +12,7 @@ use crate::domain::user::{LONGEST_PASSWORD, SHORTEST_PASSWORD, check_password};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthSettings {
-    /// How long a token is good, in seconds.
+    /// The lifetime of a token in seconds.
     pub token_lifetime_s: u32,
     /// The claim `iss` of tokens; tokens with another one are refused.
     pub issuer: String,
@@ -59,15 +59,16 @@ pub struct Argon2Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThrottleSettings {
-    /// So many failures cost nothing: people mistype.
+    /// The number of failures without a consequence: people mistype.
     pub free_failures: u32,
     /// The delay before the next attempt is looked at, in milliseconds; it doubles with each further failure.
     pub first_delay_ms: u64,
     /// The longest delay, in milliseconds.
     pub longest_delay_ms: u64,
-    /// So many failures for one user name, and attempts are refused for a while.
+    /// The number of failures for one user name after which attempts are refused for a while.
     pub user_failures: u32,
-    /// So many failures from one address, and attempts are refused for a while. An office can share one address.
+    /// The number of failures from one address after which attempts are refused for a while. An office can share one
+    /// address.
     pub address_failures: u32,
     /// The first refusal, in seconds; it doubles with each further failure.
     pub first_refusal_s: u64,
@@ -75,7 +76,7 @@ pub struct ThrottleSettings {
     pub longest_refusal_s: u64,
     /// After this many seconds one failure is forgotten.
     pub forget_one_after_s: u64,
-    /// How many names and addresses are remembered at the most.
+    /// The maximum number of names and addresses remembered.
     pub max_entries: usize,
 }
 

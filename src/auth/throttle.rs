@@ -7,7 +7,7 @@
 //!
 //! It uses monotonic time, see [`Clock::steady`](crate::clock::Clock::steady): setting the clock changes no wait.
 //!
-//! The price: strangers can prevent a user from signing in by repeated failures in the user's name from many addresses.
+//! The price: others can prevent a user from signing in by repeated failures in the user's name from many addresses.
 //! Existing tokens still work.
 
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ struct AddressTries {
 }
 
 impl Throttle {
-    /// Nobody has failed yet.
+    /// No failures yet.
     pub fn new(settings: ThrottleSettings) -> Self {
         Self { settings, hasher: RandomState::new(), entries: Mutex::default() }
     }

@@ -26,7 +26,7 @@ const KEY_GRACE: TimeDelta = TimeDelta::seconds(5);
 /// Why a token does not open the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is not a token of ours.
+    /// This service did not issue the token.
     #[error("the token is not valid")]
     Invalid,
     /// It was one.
@@ -234,7 +234,7 @@ impl KeyRing {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// The newest key that every instance knows; the oldest if all are too new.
+    /// The newest key that every instance has; the oldest if all are too new.
     fn signing_key(&self, now: DateTime<Utc>) -> Option<&ReadyKey> {
         self.keys.iter().rev().find(|key| key.created_at + KEY_GRACE <= now).or(self.keys.first())
     }

@@ -80,7 +80,7 @@ fn at(settings: &Settings, option: &str, uri: Option<&str>) -> Result<Settings, 
     Ok(settings)
 }
 
-/// Whether both name the same store, as far as the names tell.
+/// Whether both name the same store, as far as the names show it.
 fn is_same(one: &Settings, other: &Settings) -> Result<bool, StartError> {
     if let (StoreUri::Embedded(one), StoreUri::Embedded(other)) = (one.store.location()?, other.store.location()?) {
         return Ok(

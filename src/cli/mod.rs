@@ -1,4 +1,4 @@
-//! The commands, a file each. All but `serve` end by themselves, and work on the store without a running service.
+//! The commands, a file each. All but `serve` end without a signal, and work on the store without a running service.
 
 mod backup;
 pub mod check;
@@ -42,13 +42,13 @@ pub struct CommandLine {
     /// Sets a setting over files and environment, for instance `--set server.port=0`.
     #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
     pub settings: Vec<String>,
-    /// What to do; `serve` when nothing is said.
+    /// The command; `serve` when none is given.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// The values of every `--set` of a command line that was understood, in order. The parser keeps those behind the command alone
-/// where there are some in front of it as well.
+/// The values of every `--set` of a valid command line, in order. Where there are some before and after the command, the
+/// parser keeps only those after it.
 pub fn all_settings(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut arguments = arguments.take_while(|argument| argument != "--");
     let mut settings = Vec::new();
@@ -65,7 +65,7 @@ pub fn all_settings(arguments: impl Iterator<Item = String>) -> Vec<String> {
 /// The version, and the commit with its day where the program was built from a checkout.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("INVENTORY_COMMIT"));
 
-/// What the program can be told to do.
+/// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Answer requests (the default).
@@ -110,7 +110,7 @@ impl Default for Command {
 }
 
 impl Command {
-    /// The settings that options of the command stand for.
+    /// The settings that options of the command set.
     pub fn settings(&self) -> Vec<(String, String)> {
         let Self::Serve(command) = self else { return Vec::new() };
         let wire = command.wire.clone().map(|address| ("wire.address".to_owned(), address));
@@ -118,8 +118,8 @@ impl Command {
         wire.into_iter().chain(port).collect()
     }
 
-    /// Carries the command out, on a runtime that it starts here: so the futures are compiled with the library, not once
-    /// more with each program that uses it.
+    /// Carries the command out, on a runtime that it starts here: so the futures are compiled with the library, and not
+    /// again with each program that uses it.
     ///
     /// # Errors
     /// With a sentence for the user.
@@ -176,5 +176,5 @@ async fn services_alone(settings: &Settings, store: Arc<dyn Store>) -> Result<Se
     app::services_on(&settings, store, Arc::new(SystemClock)).await
 }
 
-/// In the place of a key where none is needed.
+/// Used instead of a key where none is needed.
 const NO_KEY: &str = "none is needed here; ";

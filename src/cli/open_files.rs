@@ -5,13 +5,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::settings::Settings;
 use crate::store::inspection::Finding;
 
-/// Files beside the connections of clients: the store, its connections, logs, webhooks.
+/// Open files in addition to the connections of clients: the store, its connections, logs, webhooks.
 const OTHERS: u64 = 200;
 
 /// Raises the limit of the process as far as the system lets it: shells and systemd start programs with 1,024.
 pub(super) fn raise() {
     let limit = getrlimit(Resource::Nofile);
-    // It may stay as it is; `concern` tells what follows.
+    // A failure changes nothing; `concern` reports the consequence.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

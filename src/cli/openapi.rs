@@ -29,7 +29,7 @@ impl OpenapiCommand {
     /// Prints the description, with indentation.
     ///
     /// # Errors
-    /// When nobody reads it.
+    /// When the output is closed.
     pub(super) fn run(&self) -> Outcome {
         let document = match self.version {
             OpenapiVersion::V31 => Cow::Owned(openapi::document_for_3_1()),

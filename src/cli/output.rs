@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::logging::escaped;
 
-/// The status of a program that a closed pipe ended, as shells tell it: 128 and the number of the signal.
+/// The status of a program that a closed pipe ended, as shells report it: 128 and the number of the signal.
 pub const CLOSED_PIPE: u8 = 141;
 
 /// The standard output took no more.
@@ -54,7 +54,7 @@ pub fn harmless(text: impl fmt::Display) -> String {
     lines.join("\n")
 }
 
-/// Prints a line for people beside the answer, on the standard error output; what cannot be told there is not told.
+/// Prints a line for people, apart from the answer, to standard error; failures to write are ignored.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", harmless(text));
 }

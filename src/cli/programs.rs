@@ -1,4 +1,4 @@
-//! `inventory-service completions` and `inventory-service man`: what shells and `man` know of the commands.
+//! `inventory-service completions` and `inventory-service man`: the completions for shells, and the manual pages.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ pub(super) fn completions(shell: Shell) -> Outcome {
     Ok(stdout().write_all(&script)?)
 }
 
-/// Prints the manual page of the program, and behind it those of its commands.
+/// Prints the manual page of the program, followed by those of its commands.
 pub(super) fn man() -> Outcome {
     let mut program = CommandLine::command();
     program.build();

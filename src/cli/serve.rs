@@ -1,4 +1,4 @@
-//! `inventory-service serve`: answers requests until it is told to stop.
+//! `inventory-service serve`: answers requests until it is stopped.
 
 use clap::Args;
 

@@ -199,7 +199,7 @@ async fn list(services: &Services, output: &mut (dyn Write + Send)) -> Result<()
 }
 
 async fn user_named(services: &Services, user_name: &str) -> Result<i64, UserCommandError> {
-    // Not by the credentials: a user whom another tool stored has none until he gets a password here.
+    // Not by the credentials: a user that another tool stored has none until a password is set here.
     let all = FindQuery::new(Filter::all(), services.max_time);
     let found = services.store.find(Users::COLLECTION, &all).await?;
     let name = |stored: &RawDocument| document::text(stored, "user_name").unwrap_or_default().to_owned();
@@ -232,7 +232,7 @@ async fn group_named(services: &Services, name: &str) -> Result<i64, UserCommand
     })
 }
 
-/// A refusal with all its places: on the command line nobody sees the body of an answer.
+/// A refusal with all its places: on the command line there is no body of an answer.
 fn in_full(error: &ServiceError) -> String {
     match error {
         ServiceError::Violations(violations) => {

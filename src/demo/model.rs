@@ -1,4 +1,4 @@
-//! What a type and a category of the demo are made of, and the bodies that come of them.
+//! What types and categories of the demo consist of, and the bodies made from them.
 
 use bson::{Bson, Document, doc};
 
@@ -63,7 +63,7 @@ impl DemoKind {
     }
 }
 
-/// A type. Its fields stand in its sections.
+/// A type. Its fields are in its sections.
 #[derive(Debug)]
 pub struct TypeModel {
     /// In kebab case.
@@ -299,7 +299,7 @@ pub struct CategoryModel {
     pub label: &'static str,
     /// An icon class.
     pub icon: &'static str,
-    /// The name of the category above it, which stands before it in the list.
+    /// The name of the parent category, which precedes it in the list.
     pub parent: Option<&'static str>,
     /// The kinds whose types are in it.
     pub kinds: &'static [DemoKind],

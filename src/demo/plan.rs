@@ -18,7 +18,7 @@ pub fn accepted_size(text: &str) -> Result<u32, String> {
 pub const SERVERS_PER_RACK: u32 = 25;
 /// Switches in each rack.
 pub const SWITCHES_PER_RACK: u32 = 2;
-/// One server in so many is a hypervisor, beginning with the first.
+/// One server of this number is a hypervisor, beginning with the first.
 pub const SERVERS_PER_HYPERVISOR: u32 = 5;
 
 /// The size of the inventory, kind by kind.
@@ -31,7 +31,7 @@ pub struct DemoPlan {
 }
 
 impl DemoPlan {
-    /// Divides so many objects between the kinds.
+    /// Divides this number of objects between the kinds.
     pub fn new(objects: u32) -> Self {
         let locations = (objects / 5000).clamp(2, 24);
         let racks = objects.div_ceil(4 * SERVERS_PER_RACK);

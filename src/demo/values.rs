@@ -43,7 +43,7 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// True so many times out of a hundred.
+    /// True with a chance of `percent` in a hundred.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.below(100) < percent
     }
@@ -70,14 +70,14 @@ impl Random {
         f64::from(self.between(low * 20, high * 20)) / 20.0
     }
 
-    /// A day so many days after the reference day; before it when negative.
+    /// A day between `earliest` and `latest` days after the reference day; before it when negative.
     pub fn day(&mut self, earliest: i32, latest: i32) -> DateTime {
         let span = latest.abs_diff(earliest);
         day(i64::from(earliest) + i64::from(self.between(0, span)))
     }
 }
 
-/// The beginning of the day that is so many days after the reference day.
+/// The beginning of the day `offset` days after the reference day.
 pub fn day(offset: i64) -> DateTime {
     DateTime::from_millis((REFERENCE_DAY + offset) * MILLIS_PER_DAY)
 }

@@ -1,4 +1,4 @@
-//! The body of a category (docs/api.md, Categories) and the stored document that comes of it.
+//! The body of a category (docs/api.md, Categories) and the stored document made from it.
 
 use bson::{Bson, DateTime, Document, doc};
 

@@ -1,4 +1,4 @@
-//! The body of a group (docs/api.md, Groups) and the stored document that comes of it.
+//! The body of a group (docs/api.md, Groups) and the stored document made from it.
 
 use bson::{Bson, Document, doc};
 use validator::Validate;

@@ -31,7 +31,7 @@ pub use self::violation::{Violation, Violations};
 /// The `version` of what is created without one.
 pub const DEFAULT_VERSION: &str = "1.0.0";
 
-/// A name as a label: each run of letters begins with a capital and goes on in small letters.
+/// A name as a label: each run of letters begins with a capital and continues in small letters.
 pub fn title_case(name: &str) -> String {
     let mut label = String::with_capacity(name.len());
     let mut inside = false;

@@ -78,7 +78,7 @@ enum Sender {
     Store,
 }
 
-/// What stands for the value of a password field where it does not show.
+/// The text shown instead of the value of a password field.
 pub const HIDDEN: &str = "********";
 
 /// The kind of the values of a field, independent of its appearance.
@@ -314,7 +314,7 @@ impl FieldRule {
     }
 }
 
-/// For so many unknown names of a body the nearest one is looked for.
+/// The maximum number of unknown names of a body for which the nearest name is looked up.
 const HINTED: usize = 5;
 
 /// The known kinds of fields, and what they hold.
@@ -449,7 +449,7 @@ fn unfit(field: &Field) -> Option<Document> {
     Some(doc! {"$ne": null, "$not": {"$type": types}})
 }
 
-/// What stands around a field's pattern.
+/// The text before a field's pattern when it is compiled.
 const BEFORE: &str = r"\A(?:";
 const BEHIND: &str = r")\z";
 
@@ -459,7 +459,7 @@ const BEHIND: &str = r")\z";
 /// A sentence for the author of the pattern.
 pub fn compile_pattern(pattern: &str) -> Result<Regex, String> {
     let whole = format!("{BEFORE}{pattern}{BEHIND}");
-    // Also compiled by itself: `a)|(?:b` would end the group around it.
+    // Also compiled alone: `a)|(?:b` would end the group around it.
     let compiled = Regex::new(pattern).and_then(|_| RegexBuilder::new(&whole).backtrack_limit(BACKTRACK_LIMIT).build());
     compiled.map_err(|_| format!("{pattern} is no regular expression"))
 }
@@ -470,7 +470,7 @@ fn written(pattern: &Regex) -> &str {
     whole.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(BEHIND)).unwrap_or(whole)
 }
 
-/// Reads an ISO 8601 moment or day; without an offset it is UTC. A space may stand for the `T`, the offset may have no
+/// Reads an ISO 8601 moment or day; without an offset it is UTC. A space may replace the `T`, the offset may have no
 /// colon, and seconds may be left out, as databases and browsers write moments.
 pub fn parse_date(text: &str) -> Option<DateTime> {
     const MOMENTS: [&str; 2] = ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z"];

@@ -1,4 +1,4 @@
-//! The body of an object (docs/api.md, Objects) and the stored document that comes of it.
+//! The body of an object (docs/api.md, Objects) and the stored document made from it.
 
 use bson::{Bson, DateTime, Document, doc};
 
@@ -30,8 +30,8 @@ pub const OBJECT: Schema = Schema {
     unknown: Unknown::RefusedUnlessRead,
 };
 
-/// Members of a body that objects do not have, see [`Schema::unknown_members`]. A field of the object's type that stands
-/// beside `fields` is told as one, whatever member has a similar name.
+/// Members of a body that objects do not have, see [`Schema::unknown_members`]. A field of the object's type that is outside
+/// of `fields` is reported as such, whatever member has a similar name.
 pub fn unknown_members(body: &Document, stored: Option<&Document>, is_field: impl Fn(&str) -> bool) -> Violations {
     let fields = || body.keys().filter(|name| is_field(name));
     OBJECT.unknown_members(body, stored).map(|violation| {
@@ -76,7 +76,7 @@ pub fn members() -> &'static [&'static str] {
 pub struct ObjectInput {
     /// The id that the client wants.
     pub public_id: Option<i64>,
-    /// The type; required for a new object. One that is written as a text counts too, beside the violation that it is.
+    /// The type; required for a new object. One that is written as a text is used too, in addition to the violation.
     pub type_id: Option<i64>,
     /// Kept as it comes; nothing depends on it.
     pub status: Option<bool>,
@@ -134,8 +134,8 @@ impl ObjectInput {
         })
     }
 
-    /// The references that [`FieldRules`](super::object_fields::FieldRules) found, at their places in the body. What is said of
-    /// them has these places and is not to be [`placed`](Self::placed) again.
+    /// The references that [`FieldRules`](super::object_fields::FieldRules) found, at their places in the body. Violations
+    /// of them have these places and must not be [`placed`](Self::placed) again.
     #[must_use]
     pub fn placed_references(&self, mut references: Vec<Reference>) -> Vec<Reference> {
         for reference in references.iter_mut().filter(|_| self.is_map) {

@@ -11,12 +11,12 @@ pub const REVERT: Schema = Schema {
     unknown: Unknown::Refused,
 };
 
-/// What a revert is asked for.
+/// The request of a revert.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Revert {
     /// The moment to go back to, as text: a time of RFC 3339 or a sequence.
     pub to: String,
-    /// Whether to tell what would come of it, and store nothing.
+    /// Whether only to report the outcome, and store nothing.
     pub dry_run: bool,
 }
 

@@ -182,7 +182,8 @@ impl Schema {
         violations
     }
 
-    /// The places of members that were dropped without a word: those of a body that is stored as `stored`. Nulls say nothing.
+    /// The places of members that were dropped without a message: those of a body that is stored as `stored`. Nulls do not
+    /// count.
     pub fn dropped(&self, body: &Document, stored: &Document) -> Vec<Dropped> {
         let mut dropped = Vec::new();
         self.find_unknown(
@@ -222,7 +223,7 @@ impl Schema {
         }
     }
 
-    /// What is said of a member that is not listed, unless it passes here.
+    /// The violation of a member that is not listed, unless it is accepted here.
     fn stranger(&self, name: &str, pointer: &str) -> Option<Violation> {
         match (self.unknown, self.meant(name)) {
             (Unknown::Refused, _) | (Unknown::Dropped, None) => None,
@@ -260,7 +261,7 @@ impl Schema {
     }
 }
 
-/// What is said of a member that is not there. The whole answer to a GET may have been sent back.
+/// The message about a missing member. The whole answer to a GET may have been sent back.
 fn absent(body: &Document, name: &str) -> &'static str {
     match body.get_document("result") {
         Ok(result) if result.contains_key(name) => {
@@ -270,7 +271,7 @@ fn absent(body: &Document, name: &str) -> &'static str {
     }
 }
 
-/// The names of all members of a stored document, collected when the first one is asked for.
+/// The names of all members of a stored document, collected on first use.
 struct StoredNames<'a> {
     document: Option<&'a Document>,
     names: OnceCell<HashSet<&'a str>>,
@@ -448,7 +449,7 @@ fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &m
     Bson::Array(accepted)
 }
 
-/// The entries that a map from name to value stands for.
+/// The entries that a map from name to value represents.
 fn check_map(map: &Document, pointer: &mut String, violations: &mut Violations) -> Bson {
     let length = pointer.len();
     let mut entries = Vec::with_capacity(map.len());

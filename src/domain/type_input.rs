@@ -1,4 +1,4 @@
-//! The body of a type (docs/api.md, Types) and the stored document that comes of it.
+//! The body of a type (docs/api.md, Types) and the stored document made from it.
 
 use std::collections::HashSet;
 
@@ -235,7 +235,7 @@ pub fn idle_fields(body: &Document, stored: Option<&Document>) -> Violations {
     patterns.chain(defaults).collect()
 }
 
-/// Why a kind is refused that the service does not know; nothing where it is taken, for any JSON.
+/// Why an unknown kind is refused; nothing where it is accepted, with any JSON as value.
 fn refused_kind(kind: &str) -> Option<String> {
     let known = kinds();
     if kind == ANY_JSON {
@@ -264,7 +264,7 @@ fn unique_fields(object_type: &Document) -> impl Iterator<Item = (usize, &str)> 
     unique.map(|(index, field)| (index, field.get_str("name").unwrap_or_default()))
 }
 
-/// The fields with defaults that the type `stored` does not have, or does not have as it is to be passed over.
+/// The fields with defaults that the type `stored` does not have, or has in a form that the check skips.
 fn new_defaults<'a>(
     body: &'a Document,
     stored: Option<&'a Document>,
@@ -332,11 +332,11 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("timestamp", "date"),
 ];
 
-/// So many fields are warned of, as headers have to be few and short.
+/// The maximum number of fields in warnings, as headers have to be few and short.
 const MOST_WARNINGS: usize = 10;
 const LONGEST_QUOTED: usize = 60;
 
-/// What to say of a stored type: kinds of fields that nobody knows, references to any type, and members of its access list without
+/// The warnings about a stored type: unknown kinds of fields, references to any type, and members of its access list without
 /// effect. The first few are named.
 pub fn warnings(stored: &Document) -> Vec<String> {
     let warning = |(index, kind): (usize, &str)| {
@@ -358,7 +358,7 @@ pub fn warnings(stored: &Document) -> Vec<String> {
     kinds.chain(free).chain(idle_members(stored)).collect()
 }
 
-/// What is meant by members that types do not have, in the words of other systems.
+/// The members that clients probably intend by the words of other systems.
 const MEANT: [(&str, &str); 7] = [
     ("mandatory", "required"),
     ("pattern", "regex"),

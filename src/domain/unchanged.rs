@@ -78,7 +78,7 @@ fn places<'a>(body: &'a Document, stored: &'a Document, steps: &[String]) -> (Op
     place
 }
 
-/// The stored entry of a list that an entry of the body stands for.
+/// The stored entry of a list that corresponds to an entry of the body.
 fn counterpart<'a>(item: &Bson, position: usize, stored: &'a [Bson]) -> Option<&'a Bson> {
     let name_of = |entry: &Bson| entry.as_document()?.get_str("name").ok().map(str::to_owned);
     match name_of(item) {

@@ -13,7 +13,7 @@ pub const PASSWORD_MASK: &str = "{argon2id}********";
 
 /// The fewest characters of a password, unless `auth.min_password_length` says otherwise.
 pub const SHORTEST_PASSWORD: usize = 8;
-/// The most characters of a password.
+/// The maximum number of characters of a password.
 pub const LONGEST_PASSWORD: usize = 1024;
 
 /// The name of the provider of users who have a password here: this service itself.

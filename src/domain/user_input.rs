@@ -1,4 +1,4 @@
-//! The body of a user (docs/api.md, Users) and the stored document that comes of it.
+//! The body of a user (docs/api.md, Users) and the stored document made from it.
 
 use bson::{Bson, DateTime, Document};
 use validator::{Validate, ValidationError};

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Most violations that a list names.
+/// The maximum number of violations in a list.
 pub const MOST: usize = 100;
 
-/// Most bytes of a pointer or of a message.
+/// The maximum number of bytes of a pointer or of a message.
 const LONGEST: usize = 1000;
 
 /// How much of a long text stays at its end, because messages say there what is expected.

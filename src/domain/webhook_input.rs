@@ -53,7 +53,7 @@ pub const VIEWS: [&str; 3] = ["native", "render", "ids"];
 pub const ACTIVE: &str = "active";
 /// The state of one that its users turned off.
 pub const OFF: &str = "off";
-/// The state of one that the service turned off, for the `reason` beside it.
+/// The state of a webhook that the service turned off, for the reason in `reason`.
 pub const PAUSED: &str = "paused";
 
 /// The reason of a pause.
@@ -181,7 +181,7 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
     })
 }
 
-/// What is said of a filter that is an object, as lists take it.
+/// The message about a filter that is an object, the form that lists take.
 fn of_filter(violation: Violation, body: &Document) -> Violation {
     if violation.pointer == "/filter" && matches!(body.get("filter"), Some(Bson::Document(_))) {
         return Violation::new("/filter", "must be a string: the filter as JSON in a text, \"{\\\"type_id\\\": 1}\"");

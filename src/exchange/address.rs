@@ -7,14 +7,14 @@ use std::net::IpAddr;
 pub struct HostAddress<'a> {
     /// The host, without brackets, mask and port.
     pub host: &'a str,
-    /// The port behind the host.
+    /// The port after the host.
     pub port: Option<u16>,
     /// Whether the host is an address of IPv4 or IPv6, not a name.
     pub is_ip: bool,
 }
 
 impl<'a> HostAddress<'a> {
-    /// Takes an address apart. A text that is none is a host as it stands.
+    /// Takes an address apart. A text that is none is used unchanged as a host.
     pub fn read(text: &'a str) -> Self {
         let text = without_mask(text.trim());
         if is_ip(text) {
@@ -32,7 +32,7 @@ impl<'a> HostAddress<'a> {
         Self { host, port, is_ip: is_ip(host) }
     }
 
-    /// Host and port as one text. An address of IPv6 stands in brackets before a port.
+    /// Host and port as one text. An address of IPv6 is in brackets before a port.
     pub fn with_port(self, port: Option<u16>) -> String {
         match port {
             Some(port) if self.host.contains(':') => format!("[{}]:{port}", self.host),
@@ -50,7 +50,7 @@ fn without_mask(text: &str) -> &str {
     if is_mask && is_ip(inner) { inner } else { text }
 }
 
-/// An address of IPv6 may name a network interface behind a percent sign.
+/// An address of IPv6 may name a network interface after a percent sign.
 fn is_ip(text: &str) -> bool {
     text.split_once('%').map_or(text, |(address, _)| address).parse::<IpAddr>().is_ok()
 }

@@ -15,7 +15,7 @@ use zip::read::ZipFile;
 
 /// Where the first part of every such file is named.
 const ROOT: &str = "_rels/.rels";
-/// The maximum size of a cell in the file, with what stands between it and the one before: its text has at most 32,767
+/// The maximum size of a cell in the file, with the bytes between it and the previous one: its text has at most 32,767
 /// characters.
 const MOST_BYTES_OF_CELL: usize = 4 * 1024 * 1024;
 
@@ -146,7 +146,7 @@ pub(super) struct CellTexts<'b, 'a> {
     event: Vec<u8>,
 }
 
-/// A part of which only so many bytes may be read until more are allowed.
+/// A part of which only a bounded number of bytes may be read until more are allowed.
 struct Bounded<R> {
     inner: R,
     left: usize,

@@ -1,4 +1,4 @@
-//! A cell of a table and the value that it stands for.
+//! A cell of a table and the value that it represents.
 //!
 //! - An empty cell is null.
 //! - An apostrophe at the beginning is not part of the text if the cell ends there, or if `'` or one of [`FORMULA`]
@@ -147,7 +147,7 @@ pub fn name(cell: &str) -> Cow<'_, str> {
     unguarded(cell).map_or(Cow::Borrowed(cell), Cow::Owned)
 }
 
-/// Text as it stands in a cell.
+/// Text as a cell holds it.
 pub fn guarded(text: &str) -> Cow<'_, str> {
     let is_formula = text.starts_with(FORMULA) || behind_breaks(text).any(|rest| rest.starts_with(SIGNS));
     if !(text.is_empty() || is_formula || is_guarded(text)) {
@@ -178,7 +178,7 @@ fn is_special(character: char) -> bool {
     character == '\'' || SIGNS.contains(&character)
 }
 
-/// What comes behind each break.
+/// What comes after each break.
 fn behind_breaks(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(BREAKS).map(|(place, found)| &text[place + found.len()..])
 }
@@ -206,7 +206,7 @@ fn unguarded(cell: &str) -> Option<String> {
     Some(text)
 }
 
-/// JSON in which no string has a formula behind a break.
+/// JSON in which no string has a formula after a break.
 fn guarded_json(json: &str) -> Cow<'_, str> {
     if !behind_breaks(json).any(|rest| rest.starts_with(SIGNS)) {
         return Cow::Borrowed(json);

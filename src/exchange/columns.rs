@@ -9,7 +9,7 @@ use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::{Field, ObjectType};
 use crate::raw::{CorruptBson, Elements, Value};
 
-/// What objects have beside their fields.
+/// What objects have in addition to their fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Own {
     /// The id.
@@ -149,10 +149,10 @@ pub fn header_of(name: &str) -> String {
     cell::guarded(name).into_owned()
 }
 
-/// What a header cell stands for.
+/// What a header cell refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heading {
-    /// What objects have beside their fields.
+    /// What objects have in addition to their fields.
     Own(Own),
     /// The field of the type at this position.
     Field(usize),

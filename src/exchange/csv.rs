@@ -13,7 +13,7 @@ use super::xlsx::MAX_COLUMNS;
 /// How a CSV file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CsvStyle {
-    /// What stands between two cells.
+    /// The character between two cells.
     pub delimiter: Delimiter,
     /// Whether all cells are quoted, and not only those that need it.
     pub quote_all: bool,
@@ -29,7 +29,7 @@ impl Default for CsvStyle {
     }
 }
 
-/// What stands between two cells.
+/// The character between two cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delimiter(u8);
 
@@ -154,7 +154,7 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, Str
     for record in reader.records() {
         let record = record.map_err(|error| (line, error.to_string()))?;
         let begin = record.position().map_or(0, |position| usize::try_from(position.byte()).unwrap_or(usize::MAX));
-        // The position of a record is that of the empty lines in front of it.
+        // The position of a record is that of the empty lines before it.
         let begin = begin
             + text.as_bytes().get(begin..).unwrap_or_default().iter().take_while(|byte| b"\r\n".contains(byte)).count();
         // The end is a record of its own, so all cells are closed.

@@ -176,7 +176,7 @@ impl AnsibleInventory {
     }
 }
 
-/// The name of a host. It stands where Ansible knows no mark for unsafe text, so one that could be a template, an option
+/// The name of a host. Ansible has no mark for unsafe text at its place, so one that could be a template, an option
 /// or the machine of Ansible is refused.
 fn host_name(text: &str) -> Result<&str, String> {
     let address = HostAddress::read(text);
@@ -257,7 +257,7 @@ fn group_name(name: &str) -> String {
     if name.starts_with(char::is_numeric) { format!("_{name}") } else { name }
 }
 
-/// Marks that stand alone are no letters to Ansible, nor are numbers that are no digits.
+/// Marks on their own are no letters to Ansible, nor are numbers that are no digits.
 fn is_word(letter: char) -> bool {
     letter == '_'
         || letter.general_category_group() == GeneralCategoryGroup::Letter

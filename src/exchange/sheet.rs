@@ -24,11 +24,11 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 const MOST_CELLS: usize = 20_000_000;
 /// The maximum number of different texts.
 const MOST_TEXTS: u64 = 4_000_000;
-/// What a cell takes beside its text, from the table to the object that it becomes part of.
+/// The bytes of a cell in addition to its text, from the table to the object that it becomes part of.
 const CELL: usize = 48;
 /// How much more the text of a cell takes on that way.
 const GROWTH: usize = 4;
-/// Memory is counted when it is so much.
+/// The number of bytes that are read before their memory is counted.
 const COUNTED: usize = 256 * 1024;
 /// Whole numbers beyond this are not exact: a cell holds doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -129,7 +129,7 @@ fn chosen(sheets: &[Sheet], named: Option<&str>) -> Result<usize, String> {
     Err(format!("the sheet {} is {what}; {rest}", sheets[place].name))
 }
 
-/// What to say when the sheet is not the one that was meant; nothing where there is no other.
+/// What to say when the sheet is probably not the intended one; nothing where there is no other.
 fn others(sheets: &[Sheet], place: usize) -> Option<String> {
     let others = sheets.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, sheet)| sheet.name.as_str());
     (sheets.len() > 1).then(|| {
@@ -191,7 +191,7 @@ fn unpack_texts(part: &mut impl Read) -> Result<u64, String> {
         let had = window.len();
         let piece = part.take(64 * 1024).read_to_end(&mut window).map_err(|error| error.to_string())?;
         read += piece as u64;
-        // Neither stands in XML; with them a text is in an encoding in which the name is written in other bytes.
+        // Neither occurs in XML; with them a text is in an encoding in which the name is written in other bytes.
         if window[had..].iter().any(|byte| matches!(byte, 0 | 0x1b)) {
             return Err("its texts are not in utf-8".to_owned());
         }
@@ -256,7 +256,7 @@ fn name_of(row: u32, column: u32) -> String {
     format!("{}{}", letters.iter().collect::<String>(), u64::from(row) + 1)
 }
 
-/// A cell does not tell 5.0 from 5. A number that a spreadsheet does not hold as it is written may have been another one.
+/// A cell does not distinguish 5.0 from 5. A number that a spreadsheet cannot hold exactly may have been another one.
 fn number_text(number: f64, written: &str) -> Result<String, String> {
     let is_whole = number.fract() == 0.0;
     let text = if is_whole { format!("{number:.0}") } else { Cell::Double(number).as_text().into_owned() };
@@ -651,7 +651,7 @@ mod tests {
         with_bytes(book, name, |part| change(std::str::from_utf8(part).expect("UTF-8")).into_bytes())
     }
 
-    /// The book with another part in the place of the one whose name ends like this.
+    /// The book with another part instead of the one whose name ends like this.
     fn with_bytes(book: &[u8], ending: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut from = ZipArchive::new(Cursor::new(book)).expect("an archive");
         let mut to = ZipWriter::new(Cursor::new(Vec::new()));

@@ -11,13 +11,13 @@ use super::WriteError;
 use super::cell::Cell;
 use super::columns::Columns;
 
-/// Most rows of a sheet, the header among them.
+/// The maximum number of rows of a sheet, with the header.
 pub const MAX_ROWS: u64 = 1_048_576;
-/// Most columns of a sheet.
+/// The maximum number of columns of a sheet.
 pub const MAX_COLUMNS: usize = 16_384;
-/// Most characters of a cell.
+/// The maximum number of characters of a cell.
 pub const MAX_CHARACTERS: usize = 32_767;
-/// Numbers with more digits are text: spreadsheet programs write only so many when they save a file.
+/// Numbers with more digits are text: spreadsheet programs write only this number of digits when they save a file.
 const DIGITS: usize = 15;
 
 /// A sheet that is being written.
@@ -90,7 +90,7 @@ impl Sheet {
                 Cell::Double(number) if number.fract() != 0.0 && has_few_digits(cell) => {
                     sheet.write_number(self.rows, column, *number)
                 }
-                // A cell does not tell 5.0 from 5.
+                // A cell does not distinguish 5.0 from 5.
                 Cell::Double(_) | Cell::Integer(_) => sheet.write_string(self.rows, column, cell.as_text()),
                 Cell::Text(text) if text.chars().count() > MAX_CHARACTERS => {
                     return Err(WriteError::TooLarge(format!(

@@ -79,8 +79,8 @@ pub enum Changes {
     Patched(Document),
     /// The document that was removed, whole: `{"deleted": {...}}`.
     Deleted(Document),
-    /// Nobody knows: another tool changed the document, or stored it as no patch can restore it; or it was deleted where there
-    /// was no room to keep it. `{"unknown": true}`.
+    /// Its state is unknown: another tool changed the document, or stored it as no patch can restore it; or it was deleted
+    /// where there was no room to keep it. `{"unknown": true}`.
     Unknown,
 }
 
@@ -126,14 +126,14 @@ impl Head {
     }
 }
 
-/// Who changes something, and what is said about it.
+/// The user who changes something, and the comment on the change.
 #[derive(Debug, Clone, Default)]
 pub struct Author {
-    /// The user, unless nobody knows.
+    /// The user, if known.
     pub user_id: Option<i64>,
-    /// His name at this time.
+    /// The user's name at this time.
     pub user_name: Option<String>,
-    /// What he says about the change.
+    /// The user's comment on the change.
     pub comment: Option<String>,
     /// The request.
     pub request_id: Option<String>,
@@ -175,7 +175,7 @@ impl<'a> After<'a> {
     }
 }
 
-/// Where an entry stands in the chain of its resource, as far as the next one needs it.
+/// The place of an entry in the chain of its resource, as far as the next one needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     number: i32,
@@ -225,7 +225,7 @@ pub struct PendingEntry {
 const ADDED_BYTES: usize = 80;
 
 impl PendingEntry {
-    /// Where it stands, as the entry at this position of its unit.
+    /// The place of the entry, at this position of its unit.
     pub fn place(&self, position: usize) -> Place {
         Place { number: self.number, time: self.time, link: Link::Unit(position) }
     }
@@ -310,7 +310,7 @@ pub fn state_of(document: &RawDocument) -> [u8; STATE_BYTES] {
     state
 }
 
-/// The hash that an entry ought to have behind the entry with the hash `previous`; nothing if it is damaged.
+/// The hash that an entry must have after the entry with the hash `previous`; nothing if it is damaged.
 pub fn hash_of(entry: &RawDocument, previous: Option<&[u8; 32]>) -> Option<[u8; 32]> {
     let mut hashed = RawDocumentBuf::new();
     for member in entry {

@@ -47,7 +47,7 @@ pub(super) async fn aggregate_objects(
     Ok(envelope::advised(response, &advice))
 }
 
-/// Reads a pipeline as work: how long it is does not tell how long that takes.
+/// Reads a pipeline as work in a turn: the time for that does not follow from its length.
 async fn pipeline(state: &HttpState, stages: &[Bson], fields: &Fields) -> Result<Pipeline, ApiError> {
     let terms = service::terms("pipeline", state.params.limits, state.services.now());
     let (fields, stages) = (fields.clone(), stages.to_vec());

@@ -53,7 +53,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// So many more bytes have arrived.
+    /// Counts bytes that have arrived.
     ///
     /// # Errors
     /// 503 when the arriving bodies of the user, or of all users, exceed their bound.

@@ -145,7 +145,8 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
     }
 }
 
-/// What some editors and shells write in front of a text. JSON has none, and readers may ignore it (RFC 8259, section 8.1).
+/// The mark that some editors and shells write before a text. JSON has none, and readers may ignore it (RFC 8259, section
+/// 8.1).
 const MARK: &str = "\u{feff}";
 
 fn past_mark<R: BufRead>(mut reader: R) -> io::Result<R> {
@@ -235,7 +236,7 @@ struct Text {
     _arriving: Option<Arriving>,
 }
 
-/// Most bytes of a body on a route without a token.
+/// The maximum number of bytes of a body on a route without a token.
 const MOST_WITHOUT_TOKEN: usize = 8 * 1024;
 
 /// The facts about the body in the head of a request.

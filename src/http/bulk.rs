@@ -122,7 +122,7 @@ pub(super) async fn delete_selected_objects(
     Ok(envelope::advised(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"), &advice))
 }
 
-/// What is to be said of the filter. It is found out before the change, which may leave no object with such a path.
+/// The hints about the filter. They are determined before the change, which may leave no object with such a path.
 async fn advice_on(state: &HttpState, caller: &Caller, selection: &Selection) -> Result<Vec<String>, ApiError> {
     Ok(advice::of_selection(&state.services, caller, &selection.filter, &Sort::default()).await?)
 }

@@ -28,19 +28,19 @@ use crate::service::history::author as history;
 use crate::service::sign_on::{self, SignOnError};
 use crate::service::{Caller, ErrorCode, rights};
 
-/// What was taken, but may not be what was meant.
+/// The header for what was accepted, but is probably not intended.
 pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
-/// Most warnings of an answer about what was accepted, and the most characters of one.
+/// The maximum number of warnings of an answer about what was accepted, and of characters of one.
 const MOST_WARNINGS: usize = 10;
 const LONGEST_WARNING: usize = 200;
-/// What is said of a deletion on a full disk.
+/// The warning about a deletion on a full disk.
 const UNKEPT: &str = "there is no room: what this deleted is not kept in the history, and cannot be restored";
 
-/// What is said of a key that does nothing.
+/// The warning about a key that does nothing.
 const NO_KEY: &str =
     "Idempotency-Key has no effect here: creations, imports, bulk requests and PATCH by filter take it";
 
-/// What is said of a condition for reading.
+/// The warning about a condition for reading.
 const NO_CONDITION: &str = "If-None-Match has no effect here: PUT, PATCH and DELETE take If-Match";
 
 /// The same of a condition by time.
@@ -150,7 +150,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     }
 }
 
-/// What is said of headers that a change was sent with, and that have no effect on its route.
+/// The warnings about headers that a change was sent with, and that have no effect on its route.
 fn idle_headers(request: &HttpRequest) -> impl Iterator<Item = &'static str> + use<> {
     let (method, headers) = (request.method(), request.headers());
     let changes_one = matches!(*method, Method::PUT | Method::PATCH | Method::DELETE);
@@ -192,13 +192,13 @@ pub(super) async fn without_body<B: MessageBody + 'static>(
     Ok(refused(request, &ApiError::new(ErrorCode::BodyUnexpected, message)))
 }
 
-/// Whether a body comes with the request. An empty one is none. Where something is written, one that says nothing is none
-/// either: some clients send one with each request.
+/// Whether a body comes with the request. An empty one is none. For a write a body without content counts as none
+/// too: some clients send one with each request.
 async fn has_body(request: &mut ServiceRequest) -> bool {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length: usize = length.unwrap_or_default();
-    // Without a length only the first bytes tell.
+    // Without a length only the first bytes show it.
     if length == 0 && !request.headers().contains_key(header::TRANSFER_ENCODING) {
         return false;
     }
@@ -223,7 +223,7 @@ fn refused<B: MessageBody>(request: ServiceRequest, error: &ApiError) -> Service
     request.into_response(error.error_response()).map_into_right_body()
 }
 
-/// What is said of an `Authorization` that holds no token.
+/// The message about an `Authorization` that holds no token.
 fn no_token(shown: Option<&Authorization>) -> &'static str {
     match shown {
         Some(Authorization::Basic { .. }) => {

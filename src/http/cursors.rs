@@ -1,4 +1,4 @@
-//! `after`: pages that go on where the last one ended, whatever was stored or deleted meanwhile. docs/api.md, Cursors.
+//! `after`: pages that continue where the last one ended, whatever was stored or deleted meanwhile. docs/api.md, Cursors.
 
 use bson::{Bson, Document, doc};
 use sha2::{Digest, Sha256};
@@ -10,12 +10,12 @@ use crate::service::resource::Continued;
 
 /// The parameter.
 pub(super) const AFTER: &str = "after";
-/// Most items of such a page: it is in memory as a whole.
+/// The maximum number of items of such a page: it is in memory as a whole.
 const MOST: u64 = 1000;
 /// Longer cursors would not fit into URLs.
 const LONGEST: usize = 4096;
 
-/// Understands `after`: the list goes on behind the position in the cursor, or begins if there is none.
+/// Reads `after`: the list continues after the position in the cursor, or begins if there is none.
 ///
 /// # Errors
 /// 400 naming the parameter.
@@ -81,7 +81,7 @@ pub(super) fn continued(services: &Services, params: &ListParams, page: &Continu
     Ok(params)
 }
 
-/// A cursor opens only for the same question of the same user: it tells how many items that user has seen before.
+/// A cursor opens only for the same question of the same user: it discloses how many items that user has seen before.
 fn context(params: &ListParams) -> Vec<u8> {
     let mut context = Sha256::new();
     let (order, active, reader) = (params.order.to_string(), format!("{:?}", params.active), params.reader.to_string());

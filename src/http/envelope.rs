@@ -77,7 +77,7 @@ struct Echo<'a> {
     projection: Option<&'a RawValue>,
 }
 
-/// Parameters that only some lists know.
+/// Parameters that only some lists have.
 #[derive(Serialize, ToSchema)]
 struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ impl Default for Items {
 }
 
 impl From<Views> for Items {
-    /// Views that were written behind [`Items::beginning`].
+    /// Views that were written after [`Items::beginning`].
     fn from(views: Views) -> Self {
         let (text, count) = views.into_text();
         Self { text, count }
@@ -148,7 +148,7 @@ impl From<Views> for Items {
 }
 
 impl Items {
-    /// What the items are written behind.
+    /// The text that precedes the items.
     pub fn beginning() -> Views {
         Views::behind(LIST_HEAD)
     }
@@ -340,7 +340,7 @@ impl Pagination {
     fn link(&self, params: &ListParams, total_pages: u64) -> Option<HeaderValue> {
         let page = params.query.page;
         let (has_pages, has_next) = match params.after {
-            // Behind a cursor a list goes one way.
+            // After a cursor a list leads in one direction only.
             Some(_) => (false, params.next.is_some()),
             None => (true, page < total_pages),
         };
@@ -368,7 +368,7 @@ fn pagination(
     let mut others = encode_query(params.sent.iter().filter(|(name, _)| !["page", "after"].contains(name)));
     let has_body = matches!(request.method().as_str(), "QUERY" | "POST");
     if has_body && list_path.len() + others.len() + ROOM_FOR_PAGE > state.max_uri_bytes {
-        // Nobody could ask for such a URL with GET: it goes with the same body, by QUERY.
+        // Nobody could ask for such a URL with GET: it is used with the same body, by QUERY.
         others.clear();
     }
     let page = |number: u64| {
@@ -493,7 +493,7 @@ pub fn updated_at<W: Wire>(
     Ok(tagged(response, &precondition::entity_tag(document)))
 }
 
-/// The delete envelope; `beside` says what else changed.
+/// The delete envelope; `beside` lists the other changes.
 ///
 /// # Errors
 /// When stored bytes are damaged.
@@ -542,7 +542,7 @@ pub fn value<W: Wire>(state: &HttpState, result: &impl Serialize) -> HttpRespons
     json(StatusCode::OK, body, |_| {})
 }
 
-/// Nothing beside the resource.
+/// Nothing but the resource.
 #[derive(Serialize)]
 pub struct Nothing {}
 

@@ -25,7 +25,7 @@ use crate::service::import::{self, ImportQuery, ImportReport, Imported, Importer
 use crate::service::{Caller, ErrorCode, advice};
 use crate::store::StoreError;
 
-/// What an export knows.
+/// The parameters of an export.
 const EXPORT: [&str; 15] = [
     "type_id",
     "format",
@@ -43,7 +43,7 @@ const EXPORT: [&str; 15] = [
     "group_by",
     "port",
 ];
-/// The options of hosts, with the formats that know them.
+/// The options of hosts, with the formats that have them.
 const OF_HOSTS: [(&str, &[&str]); 4] = [
     ("host", &["ansible", "prometheus-sd"]),
     ("address", &["ansible"]),
@@ -190,7 +190,7 @@ fn plain(name: &str) -> String {
     name.chars().take(100).map(kept).collect()
 }
 
-/// What an import knows.
+/// The parameters of an import.
 const IMPORT: [&str; 9] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding", "sheet", "trim", "again"];
 
 operation! {
@@ -245,7 +245,7 @@ pub(super) async fn import_objects(
     Err(ApiError::new(ErrorCode::ImportRefused, message).reporting(written))
 }
 
-/// `said` is what the media type of the file says; parameters count more.
+/// `said` is what the media type of the file says; parameters take precedence.
 fn import_query(
     sent: &Parameters,
     (said, said_encoding): (SentFormat, Option<TextEncoding>),

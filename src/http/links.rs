@@ -37,14 +37,14 @@ pub struct LinkSettings {
     pub base_url: String,
     /// Networks of proxies with trusted forwarding headers.
     pub trusted_proxies: Vec<IpNet>,
-    /// Whether clients speak TLS with this service itself.
+    /// Whether clients use TLS with this service directly.
     pub tls: bool,
     /// Host and port of the listener, for requests without a host.
     pub address: String,
 }
 
 impl LinkSettings {
-    /// The client's address; behind a trusted proxy, the one that the proxy names.
+    /// The client's address; with a trusted proxy, the one that the proxy names.
     pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
         let peer = request.peer_addr()?.ip();
         Some(forwarded::client_address(request.headers(), peer, &self.trusted_proxies))

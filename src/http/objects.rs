@@ -124,7 +124,7 @@ pub(super) async fn list_unclean(
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
-/// Reads parameters that may name fields, by those that the caller may know. If a name is refused, they are read once more by
+/// Reads parameters that may name fields, by those that the caller may know. If a name is refused, they are read again by
 /// the types as they are in the store.
 pub(super) async fn with_fields<T>(
     state: &HttpState,
@@ -172,7 +172,7 @@ pub(super) fn seen(params: &ListParams) -> Seen {
     if params.view == Some("render") { Seen::Rendered } else { Seen::Native }
 }
 
-/// What is said of a pipeline that orders where no `sort` does.
+/// The hint about a pipeline that orders where no `sort` does.
 const IDLE_SORT: &str = "the list is ordered by public_id; a $sort of the pipeline decides what $skip and $limit leave; \
                          send sort=... for the order of the list";
 

@@ -69,7 +69,7 @@ pub struct Outermost {
     pub metrics: Arc<Metrics>,
     /// The facts about all routes.
     pub routes: fn() -> &'static [RouteInfo],
-    /// How the addresses of clients are told.
+    /// How the addresses of clients are determined.
     pub links: LinkSettings,
     /// When answers are compressed.
     pub compression: CompressionSettings,
@@ -205,8 +205,8 @@ fn is_of_a_question(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::Query(_) | ErrorCode::UnsupportedByEmbeddedStore | ErrorCode::ParameterInvalid)
 }
 
-/// 404 in the standard shape, for paths without a route. It names the path that is meant, if a slash, `/rest` or the first
-/// name behind it is wrong.
+/// 404 in the standard shape, for paths without a route. It names the route that the client probably intends, if a slash,
+/// `/rest` or the first name after it is wrong.
 pub async fn no_such_path(request: HttpRequest) -> HttpResponse {
     let routes = request.app_data::<web::Data<HttpState>>().map(|state| (state.routes)()).unwrap_or_default();
     let meant = Some(request.path()).filter(|path| path.len() <= LONGEST_PATH).and_then(|path| meant(routes, path));
@@ -235,7 +235,7 @@ fn meant(routes: &[RouteInfo], path: &str) -> Option<String> {
     ways.find(|path| routes.iter().any(|route| route.path.starts_with(BASE) && route.fits(path)))
 }
 
-/// The path that has this single name behind a first one.
+/// The path that has this single name after a first one.
 fn shortened(routes: &[RouteInfo], segments: &[&str]) -> Option<String> {
     let [name] = segments.strip_prefix(&[&BASE[1..]]).unwrap_or(segments) else { return None };
     let two = routes.iter().filter_map(|route| route.path.strip_prefix(BASE)?.strip_prefix('/')?.split_once('/'));
@@ -263,7 +263,7 @@ fn request_id(request: &ServiceRequest) -> String {
     }
 }
 
-/// The path that a singular one stands for.
+/// The path with the plural of a singular name.
 fn plural(path: &str) -> Option<String> {
     ALIASES.iter().find_map(|(singular, plural)| {
         let rest = path.strip_prefix(singular)?;

@@ -27,7 +27,7 @@ pub struct ListRoute {
     pub views: &'static [&'static str],
     /// Whether the route knows `active` and `projection`, and sorts by `fields.<name>`.
     pub objects: bool,
-    /// `limit` when nothing is said.
+    /// `limit` when the request has none.
     pub limit: u64,
     /// Whether the route knows `at`, and so lists the past too.
     pub past: bool,
@@ -71,9 +71,9 @@ pub struct ListParams {
     pub view: Option<&'static str>,
     /// The value of `active`, if the route knows it.
     pub active: Option<bool>,
-    /// The cursor behind which the list goes on; empty: at its beginning.
+    /// The cursor after which the list continues; empty: at its beginning.
     pub after: Option<String>,
-    /// The user who asks: a cursor is good for nobody else.
+    /// The user who sends the request: a cursor is valid for this user only.
     pub reader: i64,
     /// How many items earlier pages had.
     pub before: u64,
@@ -87,7 +87,7 @@ const LAST_PAGE: u64 = (1 << 53) - 1;
 const COMMON: [&str; 7] = ["sort", "order", "page", "limit", "filter", "after", EXPLAIN];
 /// Whether to explain the list instead of returning it.
 pub const EXPLAIN: &str = "explain";
-/// The moment of the past that is asked for.
+/// The requested moment of the past.
 pub const AT: &str = "at";
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
 
@@ -163,7 +163,7 @@ impl Parameters {
         ["filter", "projection"].iter().filter_map(|name| self.get(name)).map(str::len).sum()
     }
 
-    /// Whether `f.<name>` may stand in them: only then the names of fields are needed. An escaped letter may be an `f`.
+    /// Whether they may contain `f.<name>`: only then the names of fields are needed. An escaped letter may be an `f`.
     pub fn may_name_fields(&self) -> bool {
         let texts = ["filter", "sort", "projection"].into_iter().filter_map(|name| self.get(name));
         texts.into_iter().any(|text| ["f.", "\"f\"", "\\u"].iter().any(|part| text.contains(part)))
@@ -174,7 +174,7 @@ impl Parameters {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Refuses unknown parameters, with the most similar known one. A filter beside them is one of objects.
+    /// Refuses unknown parameters, with the most similar known one. A proposed filter is one of objects.
     ///
     /// # Errors
     /// 400 naming the parameter.
@@ -182,7 +182,7 @@ impl Parameters {
         self.only_beside_filter(known, unknown, object_condition)
     }
 
-    /// The same; `condition` makes the filter that may be meant by an unknown name and its value.
+    /// The same; `condition` makes the filter that a client probably intends by an unknown name and its value.
     fn only_beside_filter(
         &self,
         known: &[&str],
@@ -590,7 +590,7 @@ fn decoded(text: &str) -> Result<String, ApiError> {
         .map_err(|_| ApiError::new(ErrorCode::ParameterInvalid, "the query string is not UTF-8"))
 }
 
-/// Names that other interfaces have for parameters of ours.
+/// Names that other interfaces have for parameters of this one.
 const ELSEWHERE: [(&str, &str); 17] = [
     ("after", "since"),
     ("cursor", "after"),
@@ -611,7 +611,7 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("type", "type_id"),
 ];
 
-/// Parameters of ours that are no names of members, and the routes that take them.
+/// Parameters that are no names of members, and the routes that take them.
 const TAKEN_BY: [(&str, &str); 15] = [
     ("after", "lists take it"),
     ("at", "lists and single reads of objects, types and categories take it"),
@@ -649,7 +649,7 @@ fn object_condition(name: &str, value: &str) -> String {
     condition(&format!("f.{}", name.strip_prefix("fields.").unwrap_or(name)), value)
 }
 
-/// `filter`: what may be meant by it and its value.
+/// `filter`: the filter that a client probably intends by the name and its value.
 fn unknown_parameter(name: &str, known: &[&str], filter: Option<&str>) -> String {
     let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && known.contains(ours));
     let elsewhere = elsewhere.map(|(_, ours)| *ours);

@@ -28,7 +28,7 @@ pub const BASE: &str = "/rest";
 /// The facts about a route apart from its handler.
 #[derive(Debug, Clone)]
 pub struct RouteInfo {
-    /// GET stands for HEAD too.
+    /// GET includes HEAD.
     pub method: Method,
     /// The pattern, `{name}` for a variable segment.
     pub path: &'static str,

@@ -20,7 +20,7 @@ use super::{
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
 
-/// Makes `all` from the table. A handler's name stands for both the function and, as a type, its description by
+/// Makes `all` from the table. A handler's name is both the function and, as a type, its description by
 /// `operation!`.
 macro_rules! routes {
     (@method QUERY) => { Method::from_bytes(b"QUERY").expect("QUERY is a token") };
@@ -31,7 +31,7 @@ macro_rules! routes {
             all_behind(None)
         }
 
-        /// The same, each handler behind this door, which stands after the check of the caller's right.
+        /// The same, each handler wrapped in this door, which runs after the check of the caller's right.
         pub fn all_behind(door: Option<fn(Route) -> Route>) -> Routes {
             let mut routes = Routes { door, ..Routes::default() };
             $(

@@ -9,10 +9,10 @@ use super::error::ApiError;
 use super::params::Parameters;
 
 /// The list parameters of a request. Those in the URL of a QUERY take the place of those in its body: the URL of another
-/// page goes with the same body.
+/// page is used with the same body.
 pub(super) struct Sent(pub Parameters);
 
-/// Which page a URL beside a body may choose.
+/// The parameters of pages that the URL of a request with a body may have.
 const OF_PAGES: [&str; 3] = ["page", "limit", "after"];
 
 impl FromRequest for Sent {

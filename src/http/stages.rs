@@ -22,9 +22,9 @@ pub(super) struct Selected {
     pub stages: Option<Stages>,
     /// Whether it has a `$sort` of its own that decides what is left, and not the order of the list.
     pub sorts: bool,
-    /// The `$sort` behind which documents keep their order.
+    /// The `$sort` after which documents keep their order.
     pub order: Option<Document>,
-    /// How `f.<name>` is read behind it.
+    /// How `f.<name>` is read after it.
     pub fields: Option<Fields>,
 }
 
@@ -38,7 +38,8 @@ pub(super) fn is_pipeline(text: &str) -> bool {
     text.trim_start().starts_with('[')
 }
 
-/// Reads a pipeline. One that selects by conditions alone is a filter: everything that goes with a filter goes with it.
+/// Reads a pipeline. One that selects by conditions alone is a filter, and can be combined with everything that a filter
+/// can.
 ///
 /// # Errors
 /// 400 naming what is wrong and where.
@@ -65,7 +66,7 @@ pub(super) fn read(
     let mut keeping = stages.iter().rev().take_while(|stage| OFFERED[..SELECTING].contains(&name_of(stage)));
     let order = keeping.find_map(keys_of).cloned();
     let sorts = order.is_none() && stages.iter().any(orders);
-    // The list has an order of its own, behind which the last one would not show.
+    // The list has an order of its own, which would hide the last one.
     let sent = stages.len();
     while stages.pop_if(|stage| name_of(stage) == "$sort").is_some() {}
     let is_ordered = order_what_is_cut(&mut stages);
@@ -79,7 +80,7 @@ pub(super) fn read(
 }
 
 /// Makes sure that which documents a `$skip` or `$limit` leaves is the same on both stores, and with each page: the order of
-/// lists stands in front of the first one without a `$sort`, and ends each `$sort`. Says whether anything was to be done.
+/// lists is added before the first one without a `$sort`, and ends each `$sort`. Returns whether anything was to be done.
 fn order_what_is_cut(stages: &mut Vec<Bson>) -> bool {
     const CUTS: [&str; 2] = ["$skip", "$limit"];
     let Some(first_cut) = stages.iter().position(|stage| CUTS.contains(&name_of(stage))) else { return false };
@@ -99,7 +100,7 @@ fn order_what_is_cut(stages: &mut Vec<Bson>) -> bool {
     is_changed
 }
 
-/// Whether a stage orders the documents in another way than lists are ordered by themselves.
+/// Whether a stage changes the order of the documents.
 fn orders(stage: &Bson) -> bool {
     keys_of(stage).is_some_and(|keys| keys.len() > 1 || !matches!(keys.get(KEY), Some(Bson::Int32(1) | Bson::Int64(1))))
 }

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// How many objects with equal hashes are kept.
 const WAYS: usize = 4;
-/// Stored bytes and JSON of one object at the most.
+/// The maximum number of stored bytes and JSON of one object.
 const LARGEST: usize = 4096;
 /// The beginning of an object, with its `_id`, distinguishes it from others.
 const HASHED: usize = 48;
@@ -31,7 +31,7 @@ struct Set {
     oldest_seen: usize,
 }
 
-/// Stored bytes, and behind them their JSON.
+/// Stored bytes, followed by their JSON.
 #[derive(Debug, Default)]
 struct CachedText {
     both: Box<[u8]>,

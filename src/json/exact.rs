@@ -1,7 +1,7 @@
 //! Which numbers are stored as they were written.
 //!
 //! Laws: a number is a whole number of 64 bits or a double, and a text that is neither is refused, never rounded in
-//! silence. Programs write a double with at most 17 digits, so such a text stands for the nearest double. A longer one,
+//! silence. Programs write a double with at most 17 digits, so such a text means the nearest double. A longer one,
 //! and a whole number without point and exponent, must be equal to what is stored.
 
 use std::io::{self, Read};
@@ -9,9 +9,9 @@ use std::io::{self, Read};
 /// What to send in place of a number that would be rounded.
 pub const REMEDY: &str = "send it as a text, or as {\"$numberDecimal\": \"...\"}";
 
-/// Every decimal number of so many digits comes back from a double as it was.
+/// The number of digits up to which every decimal number comes back unchanged from a double.
 const SURE_DIGITS: usize = 15;
-/// The digits that tell any two doubles apart.
+/// The number of digits that distinguishes any two doubles.
 const DOUBLE_DIGITS: usize = 17;
 /// A longer number in JSON is not looked at any closer: it counts as one that would be rounded.
 const LONGEST: usize = 4096;

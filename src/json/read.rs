@@ -18,12 +18,12 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::exact::{self, NumberScan, Rounded, Scanned};
 use super::spelling::{in_words, remedy};
 
-/// Most values in one document of a client: objects, arrays and their content. Each takes some hundred bytes of memory,
-/// even if its text is short.
+/// The maximum number of values in one document of a client: objects, arrays and their content. Each takes some hundred
+/// bytes of memory, even if its text is short.
 pub const MOST_VALUES: usize = 50_000;
 
-/// Most values in a list of documents with a text of this many bytes: even short fields have more than 6 bytes per
-/// value.
+/// The maximum number of values in a list of documents with a text of this number of bytes: even short fields have more than
+/// 6 bytes per value.
 pub fn most_values(bytes: usize) -> usize {
     (bytes / 6).max(MOST_VALUES)
 }
@@ -75,7 +75,7 @@ pub fn document_from_str(text: &str) -> Result<Document, JsonError> {
     only_document(value_from_str(text)?)
 }
 
-/// Reads one document of ours or of an operator, with any number of values.
+/// Reads one document of this service or of an operator, with any number of values.
 ///
 /// # Errors
 /// As [`document_from_str`], but for the number of values.
@@ -128,9 +128,9 @@ fn value_within(text: &str, left: &Cell<usize>) -> Result<Bson, JsonError> {
 /// How much of a list is read.
 #[derive(Debug, Clone, Copy)]
 pub struct ListLimits {
-    /// Most items.
+    /// The maximum number of items.
     pub items: usize,
-    /// Most values in all items together; one item has at most [`MOST_VALUES`].
+    /// The maximum number of values in all items together; one item has at most [`MOST_VALUES`].
     pub values: usize,
 }
 
@@ -237,7 +237,7 @@ fn too_many_values() -> JsonError {
     JsonError { line: 0, column: 0, message: TOO_MANY_VALUES.to_owned(), remedy: None }
 }
 
-/// What is said of more values than there may be.
+/// The message about too many values.
 pub const TOO_MANY_VALUES: &str =
     "there are too many values; a document has at most 50000, a list of documents one for each 6 bytes";
 

@@ -8,7 +8,7 @@ const SAFE: u64 = 1 << 53;
 /// The dates of the years 1970 to 9999, which have a text.
 const WITH_A_TEXT: std::ops::RangeInclusive<i64> = 0..=253_402_300_799_999;
 
-/// The same document for mongosh. It reads `{"$regex": "^a"}` as a value, and drops what stands beside it; it rounds large
+/// The same document for mongosh. It reads `{"$regex": "^a"}` as a value, and drops other members of it; it rounds large
 /// numbers; and a date is a text for it, or a number as a text.
 pub fn for_shell(value: Value) -> Value {
     match value {
@@ -44,7 +44,7 @@ fn members_for_shell(members: Map<String, Value>) -> Value {
     members.map(written).collect()
 }
 
-/// JSON text that may stand between the backticks of JavaScript's `` String.raw`...` ``.
+/// JSON text that may be between the backticks of JavaScript's `` String.raw`...` ``.
 pub fn in_backticks(json: &str) -> String {
     json.replace('`', "\\u0060").replace("${", "\\u0024{")
 }

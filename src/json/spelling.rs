@@ -1,5 +1,5 @@
-//! What is said of a text that is no JSON: in words for people, and with the JSON for what MongoDB's shell and other languages
-//! write in another way.
+//! The message about a text that is no JSON: in words for people, and with the JSON for what MongoDB's shell and other
+//! languages write in another way.
 
 /// How the shell and other languages write what JSON writes in another way: how it begins there, and what to write.
 const ELSEWHERE: [(&str, &str); 15] = [

@@ -68,7 +68,7 @@ pub struct EmbeddedFigures {
     pub unused_age: Duration,
     /// Units that wait for the writer.
     pub queue_length: u64,
-    /// Whether a damaged page was met.
+    /// Whether a damaged page was found.
     pub is_damaged: bool,
     /// Whether the last write that adds something found no room.
     pub is_full: bool,
@@ -165,12 +165,12 @@ impl Metrics {
         self.refused_queries.with_label_values(&[code]).inc();
     }
 
-    /// The store was asked.
+    /// Counts a call of the store and its time.
     pub fn store_call(&self, operation: &str, outcome: &str, time: Duration) {
         self.store_calls.with_label_values(&[operation, outcome]).observe(time.as_secs_f64());
     }
 
-    /// The embedded store committed so many units at once.
+    /// The embedded store committed `units` units at once.
     pub fn committed(&self, units: usize) {
         let embedded = self.embedded();
         embedded.commits.inc();

@@ -16,7 +16,7 @@ impl Tally {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Hits and misses, which begin anew.
+    /// Takes hits and misses, and starts again from zero.
     pub(super) fn take(&self) -> (u64, u64) {
         (self.hits.swap(0, Ordering::Relaxed), self.misses.swap(0, Ordering::Relaxed))
     }

@@ -17,12 +17,12 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::store::FileStore;
 
-/// The socket beside the store's file.
+/// The socket next to the store's file.
 const SOCKET: &str = "inventory.sock";
-/// What is said of a path that fits no socket.
+/// The message about a path that fits no socket.
 const TOO_LONG: &str =
     "the path is too long for a socket; stop the service for a backup, or move the store to a shorter path";
-/// What is asked.
+/// The request.
 const BACKUP: &str = "backup";
 /// How long a client may take to send the request, or to read the next bytes.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -131,7 +131,7 @@ fn send(mut connection: Connection, outcome: Result<File, String>) -> io::Result
     Ok(head.bytes)
 }
 
-/// Copies so many bytes; gives their checksum.
+/// Copies this number of bytes; gives their checksum.
 fn copy(from: &mut dyn Read, to: &mut dyn Write, bytes: u64) -> io::Result<String> {
     let (mut hasher, mut chunk, mut left) = (Sha256::new(), vec![0; CHUNK], bytes);
     while left > 0 {

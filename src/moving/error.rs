@@ -15,7 +15,7 @@ pub enum MovingError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The target already exists.

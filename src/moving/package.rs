@@ -112,7 +112,7 @@ pub struct Manifest {
     pub history: Option<HistorySince>,
 }
 
-/// The moment behind which all entries are there.
+/// The moment after which all entries are there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistorySince {
     /// Milliseconds since 1970.
@@ -168,7 +168,7 @@ impl Manifest {
         self.files.iter().find(|entry| entry.name == part.file())
     }
 
-    /// Compares each file with what stands here.
+    /// Compares each file with its entry here.
     ///
     /// # Errors
     /// [`MovingError::Damaged`] for the first that differs, [`MovingError::NoPackage`] where one is not listed.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The temporary name beside `place`; `None` if `place` is no name.
+/// The temporary name next to `place`; `None` if `place` is no name.
 pub fn draft_of(place: &Path) -> Option<PathBuf> {
     let mut draft = place.file_name()?.to_owned();
     draft.push(".partial");

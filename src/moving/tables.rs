@@ -1,5 +1,4 @@
-//! The objects of each type as a table beside a package, for spreadsheets: `objects/<type>.csv`. An import ignores the
-//! tables.
+//! The objects of each type as a table in a package, for spreadsheets: `objects/<type>.csv`. An import ignores the tables.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};

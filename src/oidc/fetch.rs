@@ -13,7 +13,7 @@ use crate::outgoing::{self, CertificatesError};
 
 /// The time for both documents together.
 const TIME: Duration = Duration::from_secs(5);
-/// The most bytes of each document.
+/// The maximum number of bytes of each document.
 const MOST_BYTES: u64 = 256 * 1024;
 
 /// Why there are no keys.

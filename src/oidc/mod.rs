@@ -1,7 +1,7 @@
-//! Checks tokens of an issuer of OpenID Connect with the issuer's keys, which it fetches and keeps. [`Issuer`] is the
-//! one door.
+//! Checks tokens of an issuer of OpenID Connect with the issuer's keys, which it fetches and keeps. All of it
+//! goes through [`Issuer`].
 //!
-//! When the issuer is asked:
+//! When requests go to the issuer:
 //!
 //! | occasion | at most every | does the request wait? |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | a token names a key that is not known | [`PAUSE`] | yes, for the answer that is under way or due |
 //! | the keys are older than [`FRESH`] | [`FRESH`] | no |
 //!
-//! *Invariant:* the issuer is asked at most every [`PAUSE`], whatever callers send.
+//! *Invariant:* the issuer gets at most one request every [`PAUSE`], whatever callers send.
 //!
-//! Keys that the issuer no longer shows end with the next answer. While the issuer does not answer, the last keys go on
+//! Keys that the issuer no longer shows end with the next answer. While the issuer does not answer, the last keys are used
 //! for [`KEPT`]. A thread of its own asks, so no request's end, turn or runtime has a part in it.
 
 mod fetch;
@@ -118,11 +118,11 @@ impl Issuer {
         token.len() <= LONGEST_TOKEN && may_be_of_issuer(token)
     }
 
-    /// The bearer of a token that is good now.
+    /// The bearer of a token that is valid now.
     ///
     /// # Errors
     /// [`AuthError::InvalidToken`], [`AuthError::UnfitToken`], [`AuthError::ExpiredToken`];
-    /// [`AuthError::IssuerUnavailable`] when the keys are not to be had.
+    /// [`AuthError::IssuerUnavailable`] when the keys cannot be fetched.
     pub async fn check(self: &Arc<Self>, token: &str) -> Result<Arc<Bearer>, AuthError> {
         if token.len() > LONGEST_TOKEN {
             return Err(AuthError::InvalidToken);

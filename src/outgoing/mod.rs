@@ -1,7 +1,7 @@
 //! Requests of the service to other machines: what all of them have in common, and those to addresses that callers name.
 //!
-//! [`config()`] has the rules of every request. [`Sender`] is the one door for requests to addresses that callers name: it
-//! asks only public addresses, and those of networks that the operator names.
+//! [`config()`] has the rules of every request. [`Sender`] alone sends requests to addresses that callers name: only to
+//! public addresses, and to those of networks that the operator names.
 
 mod networks;
 mod sender;
@@ -17,7 +17,7 @@ use ureq::typestate::AgentScope;
 pub use self::networks::Networks;
 pub use self::sender::{Message, Outcome, Sender};
 
-/// The most bytes of the head of an answer.
+/// The maximum number of bytes of the head of an answer.
 const MOST_HEAD_BYTES: usize = 16 * 1024;
 
 /// Why certificates of authorities cannot be used.

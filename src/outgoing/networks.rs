@@ -38,7 +38,7 @@ static PUBLIC: LazyLock<(IpNet, Vec<IpNet>)> = LazyLock::new(|| {
     (network(GLOBAL_UNICAST), INTERNAL.into_iter().map(network).collect())
 });
 
-/// The networks that a setting allows beside the public addresses.
+/// The networks that a setting allows in addition to the public addresses.
 #[derive(Debug, Clone, Default)]
 pub struct Networks(Vec<IpNet>);
 

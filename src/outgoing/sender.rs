@@ -34,11 +34,11 @@ pub struct Message {
 pub enum Outcome {
     /// The receiver answered with this status.
     Answered(u16),
-    /// The host has no address, or one that may not be asked. Which of them is true is not told.
+    /// The host has no address, or one that may not be asked. Deliberately indistinguishable.
     NoAddress,
     /// No connection came about, or it ended early.
     Unreachable,
-    /// The certificate is not the host's, or nobody known has signed it.
+    /// The certificate is not the host's, or no trusted authority has signed it.
     Untrusted,
     /// The time is over.
     Late,
@@ -60,7 +60,7 @@ impl Outcome {
         }
     }
 
-    /// In a few words, which tell nothing that the receiver sent.
+    /// In a few words, which disclose nothing that the receiver sent.
     pub fn words(self) -> &'static str {
         match self {
             Self::Answered(200..300) => "delivered",
@@ -181,7 +181,7 @@ impl<R: Resolver> Resolver for Checked<R> {
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let found = self.names.resolve(uri, config, timeout).map_err(|error| match error {
             ureq::Error::Timeout(reason) => ureq::Error::Timeout(reason),
-            // Whether a name exists inside is not told.
+            // Whether a name exists inside is not disclosed.
             _ => ureq::Error::HostNotFound,
         })?;
         let is_encrypted = uri.scheme_str() == Some("https");
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Answers one request, and tells whether one came.
+    /// Answers one request, and returns whether one came.
     fn receiver(answer: &'static str) -> (SocketAddr, thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -1,8 +1,8 @@
-//! The condition that a document comes behind a position in an order: for pages that go on where the last one ended.
+//! The condition that a document comes after a position in an order: for pages that continue where the last one ended.
 //!
 //! A position is the sort key of a document. Comparison operators of filters look at values of one kind only, and at any
 //! element of an array. An order looks at all kinds, and at the lowest element of an array (descending: the highest). So
-//! "behind" is said as "no element up to here": `$nor` of the same kind up to the value, and of all kinds before it.
+//! "after" is written as "no element up to here": `$nor` of the same kind up to the value, and of all kinds before it.
 
 use bson::{Bson, Document, doc};
 
@@ -27,7 +27,7 @@ const KINDS: [Kind; 17] = [
     Kind::Type("bool"),
     Kind::Type("date"),
     Kind::Type("timestamp"),
-    // No comparison takes these, but a position may have them in front of it.
+    // No comparison takes these, but documents may have them before a position.
     Kind::Type("regex"),
     Kind::Type("dbPointer"),
     Kind::Type("javascript"),
@@ -93,7 +93,7 @@ fn nothing(path: &Path) -> Vec<Document> {
     let mut conditions = vec![path.condition(doc! { "$exists": false })];
     for (array, rest) in path.on_the_way() {
         if !rest.starts_with(|digit: char| digit.is_ascii_digit()) {
-            // An element without the member, beside elements that have it; and one in which there are no members.
+            // An element without the member, next to elements that have it; and one in which there are no members.
             conditions.push(array.condition(doc! { "$elemMatch": { rest: { "$exists": false } } }));
             conditions.push(array.condition(doc! { "$elemMatch": { "$not": { "$type": "object" } } }));
         }
@@ -102,7 +102,7 @@ fn nothing(path: &Path) -> Vec<Document> {
 }
 
 impl Sort {
-    /// The condition that a document comes behind the position `key`. `unique` is the path that ends the order: no two
+    /// The condition that a document comes after the position `key`. `unique` is the path that ends the order: no two
     /// documents have the same value there, and it is a number or a text.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Values in the order of their kinds that no position can have, but a document in front of one.
+    /// Values in the order of their kinds that no position can have, but a document before one.
     fn incomparable() -> Vec<Bson> {
         let pointer =
             serde_json::json!({ "$dbPointer": { "$ref": "a.b", "$id": { "$oid": "070707070707070707070707" } } });

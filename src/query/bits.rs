@@ -7,7 +7,7 @@ use super::raw::View;
 /// A test of single bits of a whole number or of binary data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BitTest {
-    /// Which outcome is asked for.
+    /// The requested outcome.
     pub question: BitQuestion,
     /// The positions, lowest bit 0, in order.
     pub positions: Box<[u64]>,
@@ -34,7 +34,7 @@ impl BitTest {
         Self { question, positions: positions.into() }
     }
 
-    /// What is asked of the bits.
+    /// The condition on the bits.
     pub fn question(&self) -> BitQuestion {
         self.question
     }

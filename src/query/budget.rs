@@ -186,7 +186,7 @@ pub(in crate::query) fn check_text(length: usize) -> Result<(), EvalError> {
     Ok(())
 }
 
-/// The bytes that a value holds beside its own place.
+/// The bytes that a value holds in addition to its own place.
 pub(in crate::query) fn size_of_value(value: &Bson, depth: usize) -> Result<usize, EvalError> {
     if depth > MAX_DEPTH {
         return Err(EvalError::new(15, format!("a value nested deeper than {MAX_DEPTH} levels")));

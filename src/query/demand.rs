@@ -1,7 +1,7 @@
 //! What conditions demand: who may evaluate them, and on which documents.
 //!
-//! This is the one place that decides it. No arm stands for what is left, so a new operator does not compile until it is sorted
-//! in here.
+//! This is the one place that decides it. There is no catch-all arm, so a new operator does not compile until it is
+//! classified here.
 
 use super::tree::{Node, Test};
 
@@ -11,18 +11,19 @@ const MOST_OPERATORS: usize = 16;
 /// What a condition demands, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// A comparison: it cannot fail, and takes next to no time. Whoever has the documents evaluates it, also on hidden ones.
+    /// A comparison: it cannot fail, and takes next to no time. The store or the service evaluates it, also on hidden
+    /// documents.
     Plain,
     /// A regular expression, which may take long. A server may be asked where nothing is hidden.
     Pattern,
-    /// Expressions with so many operators, all of them flat. A server may be asked where nothing is hidden.
+    /// Expressions with this number of operators, all of them flat. A server may be asked where nothing is hidden.
     Flat(usize),
     /// It is evaluated in the service, within the memory and the time of the request.
     Service,
 }
 
 impl Demand {
-    /// The most that a server is asked for.
+    /// The maximum demand of what is sent to a server.
     pub const MOST_OF_SERVER: Self = Self::Flat(MOST_OPERATORS);
 
     /// What both demand together.
@@ -33,7 +34,7 @@ impl Demand {
         }
     }
 
-    /// What an expression with so many flat operators demands.
+    /// The demand of an expression with this number of flat operators.
     pub(super) fn of_flat(operators: usize) -> Self {
         if operators <= MOST_OPERATORS { Self::Flat(operators) } else { Self::Service }
     }

@@ -67,7 +67,7 @@ fn several<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
     bytes
 }
 
-/// The condition of the service that a field is as said; `rest` is a path into its value.
+/// The condition of the service on a field; `rest` is a path into its value.
 pub(super) fn condition(name: &str, rest: Option<&str>, said: impl Into<Bson>) -> Document {
     let mut condition = doc! { "name": name, "is": said.into() };
     condition.extend(rest.map(|rest| ("rest".to_owned(), rest.into())));

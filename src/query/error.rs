@@ -64,7 +64,7 @@ impl EvalError {
         Self::new(code::MAX_TIME_EXPIRED, "the query took longer than its time budget")
     }
 
-    /// There is no memory for it now, or there never is so much.
+    /// There is no memory for it now, or one user may never have that much.
     pub(crate) fn denied(denied: &Denied) -> Self {
         match denied {
             Denied::TooMuch { .. } => Self::new(code::EXCEEDED_MEMORY_LIMIT, denied.to_string()),
@@ -105,7 +105,7 @@ pub(crate) mod code {
     pub(crate) const TYPE_MISMATCH: i32 = 14;
     /// `MaxTimeMSExpired`.
     pub(crate) const MAX_TIME_EXPIRED: i32 = 50;
-    /// `ExceededTimeLimit`: a parse that goes on elsewhere.
+    /// `ExceededTimeLimit`: a parse that continues elsewhere.
     pub(crate) const EXCEEDED_TIME_LIMIT: i32 = 262;
     /// `TemporarilyUnavailable`: no memory for now.
     pub(crate) const TEMPORARILY_UNAVAILABLE: i32 = 365;
@@ -125,7 +125,7 @@ pub(crate) fn regex_too_long(chars: usize) -> String {
     format!("a regular expression of more than {chars} characters; make it shorter")
 }
 
-/// What a variable of a pipeline stands for.
+/// The value of a variable of a pipeline.
 #[derive(Debug, Clone)]
 pub(crate) enum Binding {
     /// A value that each document gives: the pipeline is read again with it.
@@ -175,7 +175,7 @@ impl Location {
         &self.bindings
     }
 
-    /// What a variable stands for.
+    /// The value of a variable.
     pub(crate) fn binding(&self, name: &str) -> Option<&Binding> {
         self.bindings.iter().rev().find(|(known, _)| known == name).map(|(_, binding)| binding)
     }

@@ -19,7 +19,7 @@ use super::tree::{InSet, Node, Operand, Test};
 pub struct Limits {
     /// How deep documents and arrays may nest.
     pub max_depth: usize,
-    /// How many conditions and values a filter may have. Values that consist of others do not count by themselves. A
+    /// The maximum number of conditions and values in a filter. Values that consist of others count through these only. A
     /// list of plain values after `$in`, `$nin` or `$all` counts as one.
     pub max_nodes: usize,
     /// How many values `$in`, `$nin` and `$all` may list.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub max_regex_chars: usize,
     /// Whether JavaScript may be compared with as a plain value. It is never run.
     pub code_values: bool,
-    /// Whether the operator of the service for fields may stand in it.
+    /// Whether the operator of the service for fields may be used in it.
     pub own_operator: bool,
 }
 
@@ -99,7 +99,7 @@ impl OwnTest {
 }
 
 impl Filter {
-    /// Compiles a filter document of our own, which does without `$$NOW`.
+    /// Compiles a filter document of this service, which has no `$$NOW`.
     ///
     /// # Errors
     /// Everything that MongoDB refuses, exceeded `limits`, and server-side JavaScript, with the place.

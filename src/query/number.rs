@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use num_bigint::BigUint;
 
-/// A number of any type. Two of them are compared as the real numbers they stand for.
+/// A number of any type. Two of them are compared as real numbers.
 #[derive(Debug, Clone, Copy)]
 pub enum Number {
     /// 32-bit and 64-bit integers.
@@ -36,7 +36,7 @@ pub enum Decimal {
     },
 }
 
-/// The largest coefficient that is valid; above it the encoding stands for zero.
+/// The largest coefficient that is valid; above it the encoding means zero.
 const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
 
 impl Decimal {

@@ -15,16 +15,16 @@ use super::tree::{InSet, Node, Operand, Test};
 use super::types::TypeSet;
 use crate::suggest::hint;
 
-/// What is said with one operator.
+/// An operator and its operand.
 struct Said<'a> {
     /// The operator.
     name: &'static str,
     operand: &'a Bson,
-    /// The document that the operator stands in.
+    /// The document that contains the operator.
     siblings: &'a Document,
 }
 
-/// Makes a test of what is said; none of `$options`, which belongs to `$regex`.
+/// Makes a test of an operator and its operand; none of `$options`, which belongs to `$regex`.
 type Parse = fn(&mut Parser, &Said<'_>) -> Result<Option<Test>, QueryError>;
 
 /// The operators of a field. [`Filter::operators`](super::Filter::operators) lists them.
@@ -60,7 +60,7 @@ const OPERATORS: [(&str, Parse); 27] = [
     ("$geoNear", server),
 ];
 
-/// What may stand beside the operators that a MongoDB server answers.
+/// What may accompany the operators that a MongoDB server answers.
 const DISTANCES: [&str; 2] = ["$minDistance", "$maxDistance"];
 
 /// The names of the operators of a field.
@@ -73,7 +73,7 @@ pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Resu
     parse_condition(parser, &Path::new(name), value)
 }
 
-/// Parses what is said of a path.
+/// Parses the condition on a path.
 pub(super) fn parse_condition(parser: &mut Parser, path: &Path, value: &Bson) -> Result<Node, QueryError> {
     match value {
         Bson::Document(document) if is_operators(document) => {

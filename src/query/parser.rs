@@ -43,16 +43,16 @@ pub(super) struct Parser {
     pub(super) limits: Limits,
     pub(super) at: Location,
     pub(super) server: Option<&'static str>,
-    /// An operator that there was and that MongoDB does not have together with the positional projection.
+    /// An operator that was used and that MongoDB does not allow together with the positional projection.
     pub(super) names_no_element: Option<&'static str>,
     /// Whether there was a condition of the service on a field.
     pub(super) has_own: bool,
-    /// Whether `$jsonSchema` may stand here.
+    /// Whether `$jsonSchema` is allowed here.
     schemas: bool,
     nodes: usize,
 }
 
-/// The operators that stand where a field name could.
+/// The operators that are allowed where a field name could be.
 pub(super) const TOP_OPERATORS: [&str; 11] = [
     "$sampleRate",
     "$and",

@@ -119,7 +119,7 @@ impl Path {
         })
     }
 
-    /// The condition that what it leads to is as said.
+    /// The condition on the values that it leads to.
     pub(super) fn condition(&self, said: impl Into<bson::Bson>) -> Document {
         match &self.entry {
             Some(entry) => entry::condition(entry.name(), self.rest(), said),

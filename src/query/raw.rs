@@ -101,7 +101,7 @@ pub fn framed(inside: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A decoded value for comparisons. Text stands for strings and symbols.
+/// A decoded value for comparisons. Strings and symbols are both text.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the variants are the BSON types")]
 pub enum View<'a> {

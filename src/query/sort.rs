@@ -202,7 +202,7 @@ impl<'a> Slot<'a> {
 }
 
 impl Sort {
-    /// Walks all paths at once until one ends in an array or goes through one, then goes on with each element
+    /// Walks all paths at once until one ends in an array or goes through one, then continues with each element
     /// of it. At most one array can be gone through at a time.
     fn tuples<'a>(
         &'a self,

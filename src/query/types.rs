@@ -11,7 +11,7 @@ pub struct TypeSet {
     bits: u32,
 }
 
-/// Name and type byte. `number` is missing, because it stands for four types.
+/// Name and type byte. `number` is missing, because it means four types.
 pub(super) const NAMES: [(&str, u8); 21] = [
     ("double", kind::DOUBLE),
     ("string", kind::STRING),
@@ -59,7 +59,7 @@ impl TypeSet {
         self.bits & (1 << place(kind)) != 0
     }
 
-    /// The types that a name stands for.
+    /// The types of a name.
     pub fn of_name(name: &str) -> Option<Self> {
         if name == "number" {
             return Some(Self::NUMBER);
@@ -67,7 +67,7 @@ impl TypeSet {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| Self::default().with(*kind))
     }
 
-    /// The type that a number stands for: whole, and one of the type numbers (-1 is `minKey`, 127 `maxKey`).
+    /// The type of a number: whole, and one of the type numbers (-1 is `minKey`, 127 `maxKey`).
     pub fn of_number(value: &Bson) -> Option<Self> {
         let wanted = number(value.into())?.as_exact_int()?;
         let byte = if wanted == -1 { kind::MIN_KEY } else { u8::try_from(wanted).ok()? };

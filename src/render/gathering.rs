@@ -35,7 +35,7 @@ pub struct Needed {
 /// No id is fetched twice, so a missing target costs no further round.
 #[derive(Debug, Clone, Default)]
 pub struct Gathering {
-    /// What was asked for so far.
+    /// What was requested so far.
     types: BTreeSet<i64>,
     objects: BTreeSet<i64>,
     users: BTreeSet<i64>,

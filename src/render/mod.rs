@@ -30,7 +30,7 @@ use crate::domain::object_type::{ObjectType, TypeFragments};
 use crate::json::write::{DateStyle, ObjectWriter, array, object, write_value};
 use crate::raw::{CorruptBson, Value};
 
-/// What a view depends on beside the data.
+/// What a view depends on in addition to the data.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderContext {
     /// The render time in the view, in milliseconds since 1970.

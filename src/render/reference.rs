@@ -41,7 +41,7 @@ impl<'a> Trail<'a> {
 ///   ones, each as on the page itself. Empty if the section was deleted, or if the target is on the path to this
 ///   object. After three objects `reference` is left out.
 /// - `{"protected": true}` when the target is hidden from the caller's group. The same for a deleted target if the
-///   field may refer to a hidden type: the view must not tell whether a hidden object exists.
+/// field may refer to a hidden type: the view must not disclose whether a hidden object exists.
 /// - Any other deleted target: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
 ///   The same if the value is no id. If only the target's type was deleted, the ids are those of the target.
 pub(super) fn write_reference<C: RenderCatalog + ?Sized>(

@@ -134,7 +134,7 @@ impl<'a> FieldValues<'a> {
         Self::read_wanted(stored, object_type, may_edit, wanted)
     }
 
-    /// Reads until all needed values are found. The bits of the word are the needed positions; without a word all are
+    /// Reads until all needed values are found. The bits of the word are the needed positions; if it is missing, all are
     /// needed.
     fn read_wanted(
         stored: &StoredObject<'a>,

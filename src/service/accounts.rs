@@ -35,7 +35,7 @@ const BASIC_CALLERS: u64 = 1_000;
 /// No user has this id. It is looked up for unknown names, so that every sign-in runs the same queries.
 const NOBODY: i64 = 0;
 
-/// Why nobody was signed in.
+/// Why a sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     /// The caller is not authenticated.
@@ -81,7 +81,7 @@ pub struct Accounts {
     clock: Arc<dyn Clock>,
     max_time: Duration,
     basic: Option<BasicCallers>,
-    /// What salts of SCRAM are made of, once somebody needed one.
+    /// The secret for salts of SCRAM, once it was needed.
     salts: OnceCell<[u8; 32]>,
 }
 
@@ -93,7 +93,7 @@ pub struct AccountParts {
     pub directory: Arc<Directory>,
     /// Hashes passwords.
     pub passwords: Passwords,
-    /// Tells the time.
+    /// The source of the time.
     pub clock: Arc<dyn Clock>,
     /// The time budget for each query.
     pub max_time: Duration,
@@ -240,7 +240,7 @@ impl Accounts {
     ) -> Result<Arc<Caller>, AccountError> {
         if let Some((user_id, epoch)) = remembered.get(user_name, password)
             && let Some(caller) = self.current(user_id, epoch).await?
-            // He may have another name by now.
+            // The user may have been renamed since.
             && user::login_of(&caller.user_name) == user::login_of(user_name)
         {
             return Ok(caller);

@@ -1,7 +1,7 @@
-//! What to tell a caller whose question is answered, but hardly as it was meant: paths that no object has, and
-//! values compared with those of another kind, which never equal them.
+//! Hints for valid queries that probably do not mean what the caller intended: paths that no object has, and values compared
+//! with those of another kind, which never equal them.
 //!
-//! *Invariant:* advice rests on the objects and types that the caller may see, so it tells nothing of others.
+//! *Invariant:* advice rests on the objects and types that the caller may see, so it discloses nothing of others.
 
 mod rendered;
 mod stages;
@@ -28,15 +28,15 @@ use crate::query::{Filter, Limits, OWN_OPERATOR, STORED, Sort};
 use crate::store::FindQuery;
 use crate::suggest;
 
-/// So many paths are looked up for one question, for no longer than that: the advice is not worth more.
+/// The maximum number of paths looked up for one question, and the time for it: the advice is not worth more.
 const MOST: usize = 3;
 const LOOKING: Duration = Duration::from_millis(250);
-/// So many headers come at the most, each with names of so many characters.
+/// The maximum number of headers, and of characters of each name in them.
 const MOST_SAID: usize = 5;
 const LONGEST_QUOTED: usize = 60;
-/// So many values of a condition are looked at.
+/// The maximum number of values of a condition that are looked at.
 const MOST_VALUES: usize = 20;
-/// What is meant by names that objects do not have.
+/// The members that callers probably intend by names that objects do not have.
 const MEANT: [(&str, &str); 8] = [
     ("id", "public_id"),
     ("object_id", "public_id"),
@@ -52,8 +52,8 @@ const EDITED: &str = "last_edit_time";
 /// The operators that compare with a value.
 const COMPARISONS: [&str; 8] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"];
 
-/// What is to be said about a question about objects, as plain ASCII that fits a header; mostly nothing. `is_empty`: it has no
-/// answer, so that a text which looks like a pattern may be meant as one.
+/// The hint about a question about objects, as plain ASCII that fits a header; mostly nothing. `is_empty`: it has no
+/// answer, so a text that looks like a pattern may be intended as one.
 ///
 /// A path that no known member begins is looked up: one question more to the store, as the caller may ask it.
 ///
@@ -68,13 +68,13 @@ pub async fn of(
 ) -> Result<Vec<String>, ServiceError> {
     let said = match &query.stages {
         None => Said::of(query, is_rendered),
-        // What goes with stages may speak of the members that they made.
+        // Parameters used with stages may refer to members that the stages made.
         Some(stages) => Said::of_stages(stages.pipeline.documents().iter()),
     };
     of_objects(services, caller, said, is_empty).await
 }
 
-/// The same about a filter and an order alone, whatever becomes of the objects.
+/// The same about a filter and an order alone, whatever is done with the objects.
 ///
 /// # Errors
 /// What the store reports.
@@ -244,7 +244,7 @@ impl Absence {
     }
 }
 
-/// The member or the operator that is meant by a name which objects do not have.
+/// The member or the operator that a caller probably intends by a name which objects do not have.
 pub fn meant(name: &str) -> Option<&'static str> {
     MEANT.iter().find(|(said, _)| said.eq_ignore_ascii_case(name)).map(|(_, meant)| *meant)
 }
@@ -261,7 +261,7 @@ fn is_shown(path: &str, value: &Bson) -> bool {
     is_wanted && path != "_id" && path != "f"
 }
 
-/// A name as it stands in a header.
+/// A name in the form that headers have.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", plain(name))
 }
@@ -292,9 +292,9 @@ struct Said {
     values: Vec<(Place, Vec<Bson>)>,
     /// The members that stages made.
     made: BTreeSet<String>,
-    /// What is said of operands.
+    /// Hints about operands.
     operands: Vec<String>,
-    /// The moment behind which the last change is asked for.
+    /// The moment after which the last change must be.
     edited_after: Option<DateTime>,
 }
 

@@ -108,7 +108,7 @@ async fn projected(services: &Services, query: &ListQuery, documents: Documents)
 
 /// What a pipeline makes of the objects that the caller may see; `None`: too many bytes.
 async fn results(services: &Services, caller: &Caller, pipeline: Pipeline) -> Result<Option<Documents>, ServiceError> {
-    // Its results need not tell of which types the objects are, so these cannot be looked up afterwards.
+    // Its results may not show of which types the objects are, so these cannot be looked up afterwards.
     let types = services.types_anew().await?;
     let guard = types.visible_to(caller).unwrap_or_default();
     let mut reach = Reach::default().with(Objects::COLLECTION, guard.clone());

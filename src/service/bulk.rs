@@ -60,7 +60,7 @@ pub struct Selection {
     pub filter: Filter,
     /// Another number is a failed precondition.
     pub expected_count: u64,
-    /// So many at the most.
+    /// The maximum number of objects.
     pub most: u64,
 }
 
@@ -114,7 +114,7 @@ struct Note<'a> {
     once: &'a Once,
     /// The number of the unit among those under the same key.
     number: usize,
-    /// Where the objects stand in the request.
+    /// The positions of the objects in the request.
     positions: &'a [usize],
 }
 
@@ -260,7 +260,7 @@ pub async fn patch_selected(
         }
         match services.store.commit(unit).await {
             Ok(_) => return Ok(ids),
-            // Somebody changed one of them, or one of their references, since they were read.
+            // Another request changed one of them, or one of their references, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -421,7 +421,7 @@ struct BulkItem {
     document: RawDocumentBuf,
 }
 
-/// Most violations that all items of a request name together.
+/// The maximum number of violations of all items of a request together.
 const MOST_VIOLATIONS: usize = 1000;
 
 /// Checks the items, and assigns ids to the valid ones.
@@ -441,7 +441,7 @@ async fn drafts_of(
             Err(_) => Ok(BulkItem::default()),
         };
         let mut item = read(&types);
-        // Another instance may have just made the type or the field: the types are read once more for all items.
+        // Another instance may have just made the type or the field: the types are read again for all items.
         if !is_newest && matches!(&item, Ok(item) if is_about_types(&item.violations)) {
             is_newest = true;
             types = services.types_anew().await?;

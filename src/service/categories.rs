@@ -23,7 +23,7 @@ use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreEr
 /// The scope that serialises changes of the forest: no filter can express "no cycles".
 const SCOPE: &str = Categories::COLLECTION;
 
-/// A category with what stands below it.
+/// A category with its descendants.
 pub struct Node<'a> {
     /// The stored category.
     pub category: &'a RawDocument,
@@ -101,7 +101,7 @@ pub async fn update_category(
     change_category(services, id, if_match, async |_| Ok(body.clone())).await
 }
 
-/// Merges the patch (RFC 7396) into the category and goes on as [`update_category`].
+/// Merges the patch (RFC 7396) into the category and continues as [`update_category`].
 ///
 /// # Errors
 /// As [`update_category`].

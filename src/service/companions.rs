@@ -12,7 +12,7 @@ use moka::sync::Cache;
 const REMEMBERED: u64 = 50_000;
 /// An object with more references is fetched alone.
 const MOST: usize = 32;
-/// How long ids are remembered. A dropped reference is fetched in vain at most this long.
+/// How long ids are remembered. A dropped reference is fetched needlessly for at most this long.
 const MEMORY: Duration = Duration::from_mins(10);
 
 /// Remembers the ids of objects that are needed together.
@@ -30,8 +30,8 @@ impl Companions {
         if is_remote { self.0.get(&id) } else { None }
     }
 
-    /// Notes the objects that a view needed beside the `expected` ones. Wrong expectations are forgotten, and the next
-    /// read learns the right ones.
+    /// Notes the objects that a view needed in addition to the `expected` ones. Wrong expectations are forgotten, and the
+    /// next read learns the right ones.
     pub(super) fn note(&self, is_remote: bool, id: i64, expected: bool, fetched: &[i64]) {
         if !is_remote || fetched.is_empty() {
             return;

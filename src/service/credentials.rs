@@ -135,7 +135,7 @@ impl Credential {
     }
 }
 
-/// The change that gives a new user his first password.
+/// The change that gives a new user a first password.
 pub fn insert(user_id: i64, user_name: &str, password: NewPassword<'_>) -> Change {
     let mut document = doc! {"_id": ObjectId::new(), "user_id": user_id};
     document.extend(named(user_name));
@@ -147,13 +147,13 @@ pub fn insert(user_id: i64, user_name: &str, password: NewPassword<'_>) -> Chang
 pub fn insert_identity(user_id: i64, user_name: &str, identity: &str, claims_at: i64) -> Change {
     let mut document = doc! {"_id": ObjectId::new(), "user_id": user_id};
     document.extend(named(user_name));
-    // Nobody else knows how to sign in as this user.
+    // No other user knows how to sign in as this user.
     document.extend(doc! {"hash": Bson::Null, "set_by": user_id, "epoch": fresh_epoch()});
     document.extend(doc! {"identity": identity, "claims_at": claims_at});
     Change::Insert { collection: CREDENTIALS, document: raw(&document) }
 }
 
-/// An epoch that nobody had before, in the range that every JSON reader keeps exact.
+/// An epoch that was never used before, in the range that every JSON reader keeps exact.
 pub fn fresh_epoch() -> i64 {
     rand::random_range(1..1 << 53)
 }

@@ -26,16 +26,16 @@ const REMEMBERED: u64 = 50_000;
 /// The `user_id` of the operator on the command line; no stored user has it.
 pub const OPERATOR: i64 = 0;
 
-/// A signed-in user, as the services see him.
+/// A signed-in user, as the services see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The user's `public_id`.
     pub user_id: i64,
-    /// The group he is in.
+    /// The user's group.
     pub group_id: i64,
-    /// What he signs in as.
+    /// The user's login name.
     pub user_name: String,
-    /// What his group may do.
+    /// What the user's group may do.
     pub rights: Arc<Rights>,
     /// Whether the caller is a machine token: it may not do what users may do to themselves.
     pub is_machine: bool,

@@ -19,7 +19,7 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
-            /// Every code once; [`Self::Query`] stands here with the number 0.
+            /// Every code once; [`Self::Query`] is listed with the number 0.
             pub const ALL: &[Self] = &[$(Self::$variant,)* Self::Query(0)];
 
             /// The status of an answer that has this code.
@@ -30,7 +30,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// The code as lists of codes write it: `<number>` stands for digits.
+            /// The code as lists of codes write it, with `<number>` for digits.
             pub fn pattern(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*

@@ -53,7 +53,7 @@ pub enum ExportForm {
 }
 
 impl ExportForm {
-    /// Whether it may refuse any object, however far behind.
+    /// Whether it may refuse any object, however late.
     fn may_refuse(self) -> bool {
         match self {
             Self::Ansible | Self::Prometheus => true,
@@ -150,7 +150,7 @@ pub async fn export_objects(
         (ExportForm::Ansible | ExportForm::Prometheus, _) => {
             let categories =
                 if access.may_see_categories() { categories_of_types(services).await? } else { HashMap::new() };
-            // Other tools show what they know, and keep it. So nobody's right to see passwords counts here.
+            // Other tools show what they get, and keep it. So passwords are left out, whatever rights the caller has.
             let hidden = HiddenFields { types, passwords: false };
             let hosts = Hosts { hidden, categories, fields: query.hosts };
             if query.form == ExportForm::Ansible { inventory(hosts, documents) } else { discovered(hosts, documents) }
@@ -291,7 +291,7 @@ impl HiddenFields {
     }
 }
 
-/// What hosts are made of.
+/// The parts of hosts.
 struct Hosts {
     hidden: HiddenFields,
     categories: HashMap<i64, Vec<String>>,
@@ -374,7 +374,7 @@ fn discovered(hosts: Hosts, documents: ChunkStream) -> Bytes {
 type ChunkStream = BoxStream<'static, Result<Documents, ServiceError>>;
 type Bytes = BoxStream<'static, Result<Vec<u8>, ServiceError>>;
 
-/// The chunks as text, written on other threads than those that answer requests, so many at a time.
+/// The chunks as text, written on other threads than those that answer requests, a bounded number at a time.
 fn written(
     documents: ChunkStream,
     ahead: usize,

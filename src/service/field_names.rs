@@ -1,4 +1,4 @@
-//! The names of fields that a caller may know: those of the types whose objects he may read.
+//! The names of fields that a caller may know: those of the types whose objects the caller may read.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct VisibleFields {
 /// Reads `f.<name>` as the caller may know the names.
 ///
 /// # Errors
-/// What the store reports when it is asked for the types.
+/// Errors of the store when it reads the types.
 pub async fn fields(services: &Services, caller: &Caller) -> Result<Fields, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     Ok(Fields::new(Arc::new(VisibleFields { types, group_id: caller.group_id })))

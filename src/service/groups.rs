@@ -27,7 +27,7 @@ use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
 /// What happens to the users of a deleted group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsersOfGroup {
-    /// Nothing is said: there must be none.
+    /// The parameter is missing: there must be no members.
     MustBeNone,
     /// They move to this group.
     Move {
@@ -67,7 +67,7 @@ pub async fn update_group(
     change_group(services, caller, id, if_match, |_| Ok(body.clone())).await
 }
 
-/// Merges the patch (RFC 7396) into the group and goes on as [`update_group`].
+/// Merges the patch (RFC 7396) into the group and continues as [`update_group`].
 ///
 /// # Errors
 /// As [`update_group`].

@@ -37,8 +37,8 @@ impl Identities {
         &self.issuer
     }
 
-    /// Who somebody is for ever. A program that signs in for itself is kept apart from people: at some issuers, who
-    /// registers a program chooses its `sub`.
+    /// The permanent identity of a caller. A program that signs in for itself is kept apart from people: at some issuers,
+    /// who registers a program chooses its `sub`.
     pub fn identity(&self, bearer: &Bearer) -> String {
         let kind = if bearer.is_client { "client" } else { "user" };
         format!("{} {kind} {}", self.issuer.rules().issuer, bearer.subject)

@@ -64,8 +64,8 @@ impl Services {
         self.types.anew(&*self.store, self.max_time).await
     }
 
-    /// Decides by the types. What is refused because of a type or a field is decided once more if the types have changed since
-    /// they were remembered.
+    /// Decides by the types. What is refused because of a type or a field is decided again if the types have changed since
+    /// they were cached.
     ///
     /// # Errors
     /// Those of the decision, and errors of the store.

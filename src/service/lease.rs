@@ -64,7 +64,7 @@ impl Default for LeaseTimes {
 pub(super) struct Holder(String);
 
 impl Holder {
-    /// One that nobody was before.
+    /// An owner's name that was never used before.
     pub(super) fn new() -> Self {
         Self(format!("{:032x}", rand::random::<u128>()))
     }
@@ -85,7 +85,7 @@ pub(super) struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    /// Waits until nobody else holds it.
+    /// Waits until no other process holds it.
     ///
     /// # Errors
     /// As [`Store::find`] and [`Store::commit`].
@@ -103,7 +103,8 @@ impl<'a> Lease<'a> {
             let change = match found.first() {
                 None => Change::Insert { collection: MIGRATIONS, document: own.clone() },
                 Some(now) if holder.has(now) => {
-                    // The last beat, or giving the lease back, may take effect late: it must not meet what it expects.
+                    // The last beat, or giving the lease back, may take effect late: then it must not find the document that
+                    // it expects.
                     beat = integer(now, "beat").unwrap_or_default() + 2;
                     own = document(work, &holder, beat);
                     Change::Replace { collection: MIGRATIONS, before: RawDocument::to_owned(now), after: own.clone() }
@@ -140,7 +141,7 @@ impl<'a> Lease<'a> {
     /// Does the work, with heartbeats meanwhile.
     ///
     /// # Errors
-    /// Those of the work; [`StoreError::Unavailable`] when somebody else took the lease over.
+    /// Those of the work; [`StoreError::Unavailable`] when another process took the lease over.
     pub(super) async fn during<T>(
         &mut self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -167,7 +168,7 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Lets others go on.
+    /// Gives the lease up, so that others can take it.
     pub(super) async fn release(self) {
         let delete = Change::Delete { collection: MIGRATIONS, before: self.stored };
         if let Err(error) = self.store.commit(Unit::of(delete)).await {

@@ -1,4 +1,4 @@
-//! What a list is asked for.
+//! The parameters of a list.
 
 use super::services::Services;
 use crate::query::{Filter, Pipeline, Projection, Sort};
@@ -30,7 +30,7 @@ pub struct ListQuery {
     pub projection: Option<Projection>,
     /// Whether to explain the query instead of running it for its page.
     pub explain: bool,
-    /// Whether the page tells where the next one begins, see [`Continued`](super::resource::Continued).
+    /// Whether the page says where the next one begins, see [`Continued`](super::resource::Continued).
     pub keyed: bool,
 }
 

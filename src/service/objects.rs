@@ -30,7 +30,7 @@ use crate::history::entry::Action;
 use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
-/// Most ids in one bulk delete.
+/// The maximum number of ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
 
 /// How many objects one step of a clean reads.
@@ -247,7 +247,7 @@ pub async fn update_object(
     Shown::of(services, caller, changed.1).await
 }
 
-/// Merges the patch (RFC 7396) into the object, its `fields` by name, and goes on as [`update_object`].
+/// Merges the patch (RFC 7396) into the object, its `fields` by name, and continues as [`update_object`].
 ///
 /// # Errors
 /// As [`update_object`].
@@ -303,7 +303,7 @@ async fn replace_object(
         if is_read { ObjectInput::read_again(body, &stored) } else { ObjectInput::read(body) };
     resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
     let type_id = entry.object_type.public_id;
-    // Which members an object has is told to those alone who may read it.
+    // Which members an object has is disclosed only to callers who may read it.
     let is_field = |name: &str| entry.object_type.field(name).is_some();
     violations.append(object_input::unknown_members(body, Some(&stored).filter(|_| is_read), is_field));
     if let Some(other) = input.type_id.filter(|other| *other != type_id) {
@@ -445,7 +445,7 @@ pub(super) async fn remove_found(
         }
         match services.store.commit(unit).await {
             Ok(_) => return Ok(removed),
-            // Somebody changed one of them, or added a reference to one, since they were read.
+            // Another request changed one of them, or added a reference to one, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }

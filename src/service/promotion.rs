@@ -1,13 +1,13 @@
-//! What a promotion ends: passwords and tokens of the user that others know.
+//! What a promotion revokes: passwords and tokens of the user that others know.
 //!
-//! Somebody could set a user's password, or make a token in the user's name, because the user's group did not exceed
+//! Another user could set a user's password, or make a token in the user's name, because the user's group did not exceed
 //! them. When the user gains rights, by a move or a change of the group, this is checked again:
 //!
 //! | what | ends, unless |
 //! |---|---|
-//! | sessions (the epoch moves) | the user set the password himself |
+//! | sessions (the epoch moves) | the user set the password |
 //! | the password | the user set it, or somebody whom the group as it is now does not exceed |
-//! | a token for machines | the user made it under a password that he set, or somebody whom the group as it is now does not exceed |
+//! | a token for machines | the user made it under a self-set password, or somebody whom the group as it is now does not exceed |
 //!
 //! Data of earlier versions does not say who made it. Then passwords and tokens stay, and sessions end. A change of an
 //! access list counts only when users are moved, not when it is made.

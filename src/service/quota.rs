@@ -13,13 +13,13 @@ use super::services::Services;
 use crate::query::Filter;
 use crate::store::{Condition, FindQuery, scope_version};
 
-/// Most settings of a user.
+/// The maximum number of settings of a user.
 pub const SETTINGS: usize = 200;
-/// Most bytes of a setting, as it is stored.
+/// The maximum number of bytes of a setting, as it is stored.
 pub const SETTING_BYTES: usize = 256 * 1024;
-/// Most bytes of all settings of a user.
+/// The maximum number of bytes of all settings of a user.
 pub const SETTINGS_BYTES: usize = 4 * 1024 * 1024;
-/// Most tokens of a user, expired ones included.
+/// The maximum number of tokens of a user, expired ones included.
 pub const TOKENS: usize = 200;
 
 /// What a user keeps in a collection.

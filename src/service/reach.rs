@@ -38,9 +38,9 @@ const NAMED_TYPES: u64 = 10;
 /// The rights and access of a user, to be compared with a group.
 #[derive(Clone, Copy)]
 pub(super) struct Holder<'a> {
-    /// The group whose permissions he has.
+    /// The group whose permissions the user has.
     pub(super) group_id: i64,
-    /// What he holds.
+    /// The user's rights.
     pub(super) rights: &'a Rights,
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn excess(services: &Services, holder: Holder<'_>, group: &Stan
 /// Refuses a group that exceeds the caller; returns the conditions under which it does not.
 ///
 /// # Errors
-/// [`ErrorCode::RightsExceeded`] saying what exceeds him.
+/// [`ErrorCode::RightsExceeded`] listing what exceeds the caller.
 pub(super) async fn group(
     services: &Services,
     caller: &Caller,

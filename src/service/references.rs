@@ -223,8 +223,8 @@ async fn clearable(
     }
 }
 
-/// As [`changeable`], for an object that is to be removed. One without a type has no access list: whoever sees all objects
-/// may remove it.
+/// As [`changeable`], for an object that is to be removed. One without a type has no access list: callers who see all
+/// objects may remove it.
 pub(super) fn removable(
     types: &Types,
     caller: &Caller,

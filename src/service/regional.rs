@@ -15,7 +15,7 @@ const COLLECTION: &str = "settings.conf";
 /// The key of this one.
 const KEY: &str = "date";
 
-/// So often a save looks again when somebody else saves at the same time.
+/// The maximum number of times that a save looks again when somebody else saves at the same time.
 const ATTEMPTS: usize = 5;
 
 /// Longer texts are refused.

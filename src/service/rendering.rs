@@ -36,7 +36,7 @@ const GROWTH: usize = 6;
 
 /// A page of at most this many objects is rendered on the thread of the request.
 const SHORT: usize = 20;
-/// And of so many bytes.
+/// The maximum number of bytes of such a page.
 const SHORT_BYTES: usize = 64 * 1024;
 
 /// Views in one buffer, in the order of the objects, separated by commas.

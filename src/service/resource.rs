@@ -28,7 +28,7 @@ pub(super) const ATTEMPTS: usize = 64;
 /// How often a use case decides again when a condition of its decision fails.
 pub(super) const DECISIONS: usize = 32;
 
-/// The largest id that a client may choose. The counter continues after the largest id. Behind this one there are seven
+/// The largest id that a client may choose. The counter continues after the largest id. After this one there are seven
 /// million million ids that every JSON reader keeps exact: up to 9,007,199,254,740,991.
 const MAX_WANTED_ID: i64 = 9_000_000_000_000_000;
 
@@ -38,7 +38,7 @@ pub enum Listed {
     Page(Page),
     /// The documents of a long page.
     Chunked(ChunkedPage),
-    /// The documents of a page that tells where the next one begins.
+    /// The documents of a page that says where the next one begins.
     Keyed(Page, Continued),
     /// How they are found.
     Explained(Explanation),
@@ -54,7 +54,7 @@ impl Listed {
         }
     }
 
-    /// The same without the proposal of an index, which helps nobody whose question is not as it was meant.
+    /// The same without the proposal of an index, which does not help when the question itself is probably wrong.
     #[must_use]
     pub fn without_hint(self) -> Self {
         match self {
@@ -66,16 +66,16 @@ impl Listed {
     }
 }
 
-/// Where a list goes on behind a page.
+/// Where a list continues after a page.
 #[derive(Debug)]
 pub struct Continued {
     /// How many documents the page has.
     pub count: u64,
-    /// The sort key of its last document, if there are more behind it.
+    /// The sort key of its last document, if more documents follow.
     pub key: Option<Vec<Bson>>,
 }
 
-/// A page that tells where the next one begins may have fewer documents than its limit, if they have more bytes.
+/// A page that says where the next one begins may have fewer documents than its limit, if they have more bytes.
 const MAX_KEYED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Pages of more documents than this are not held in memory.
@@ -154,7 +154,7 @@ async fn keyed_page(
     Ok((page, Continued { count, key }))
 }
 
-/// The hint without an index on paths of which one leads nowhere in every document: such an index would help nobody.
+/// The hint without an index on paths of which one leads nowhere in every document: such an index would have no use.
 async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Result<Option<Hint>, ServiceError> {
     let Some(mut hint) = hint else { return Ok(None) };
     for path in &hint.index {
@@ -285,7 +285,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Puts `after` in the place of `before`.
+    /// Replaces `before` by `after`.
     ///
     /// # Errors
     /// When the document is too deep or too large to be encoded.

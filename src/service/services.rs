@@ -55,7 +55,7 @@ pub struct Present {
     pub store: Arc<dyn Store>,
     /// The types, of a moment before.
     types: Arc<Types>,
-    /// Theirs; nothing if they changed while they were read.
+    /// Their revision; nothing if they changed while they were read.
     revision: Option<u64>,
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn all(services: &Services, caller: &Caller, objects: &Document
     Ok(shown)
 }
 
-/// Whether the caller's rights and the access list of its type let him read the object.
+/// Whether the caller's rights and the access list of its type allow reading the object.
 ///
 /// # Errors
 /// As [`Shown::of`].

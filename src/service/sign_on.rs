@@ -41,13 +41,13 @@ use crate::query::Filter;
 use crate::store::collections::GROUPS;
 use crate::store::{FindQuery, Store, StoreError, Unit};
 
-/// Why a caller is not let in.
+/// Why a caller is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SignOnError {
-    /// Nobody is authenticated.
+    /// No token was accepted.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// The issuer knows the caller, but the service has no place for him.
+    /// The issuer knows the caller, but the service has no user for them.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -102,7 +102,7 @@ pub async fn missing_groups(
     Ok(missing)
 }
 
-/// What is said of a group in the settings that does not exist.
+/// The message about a group in the settings that does not exist.
 pub fn missing_group(name: &str) -> String {
     format!("there is no group {name:?} yet; callers that the settings put there are refused")
 }
@@ -214,9 +214,9 @@ impl Newcomer<'_> {
         credentials::of_identity(&*self.services.store, &self.identity, self.services.max_time).await
     }
 
-    /// Moves the user into the group of the claims, unless another request changed something first. What others know of
-    /// the user ends if he gains, as with every move. False: another instance decided a moment ago, and the caches here
-    /// do not know yet.
+    /// Moves the user into the group of the claims, unless another request changed something first. What others know of the
+    /// user ends if the user gains rights, as with every move. False: another instance decided a moment ago, and the caches
+    /// here do not know yet.
     async fn move_user(&self, id: i64, group_id: i64) -> Result<bool, SignOnError> {
         let Self { services, bearer, .. } = *self;
         let Some(before) = resource::find::<Users>(services, id).await? else { return Ok(false) };
@@ -262,7 +262,7 @@ impl Newcomer<'_> {
         Ok(unit)
     }
 
-    /// The refusal of somebody whom the issuer knows. The log says who, for the administrator who is asked next.
+    /// The refusal of a person whom the issuer knows. The log says who, for the administrator.
     fn refusal(&self, message: &str) -> ServiceError {
         let bearer = self.bearer;
         let name = clipped(bearer.user_name.clone());

@@ -1,4 +1,4 @@
-//! Looks at every stored document: which of them the service cannot show as they are meant. For `check --deep`.
+//! Looks at every stored document, and finds those that the service cannot show correctly. For `check --deep`.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -41,7 +41,7 @@ pub struct Look {
     pub wrong: u64,
     /// The first of those, a line each.
     pub listed: Vec<String>,
-    /// What is good to know.
+    /// Information without a fault.
     pub notes: Vec<String>,
 }
 

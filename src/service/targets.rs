@@ -17,7 +17,7 @@ use crate::store::FindQuery;
 #[derive(Debug, Default)]
 pub(super) struct Targets(HashMap<i64, Option<i64>>);
 
-/// What is said of a reference to nothing.
+/// The message about a reference to nothing.
 pub(super) fn absent_target(id: i64) -> String {
     format!("object {id} does not exist")
 }

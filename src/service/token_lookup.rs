@@ -76,7 +76,7 @@ impl ApiTokens {
         Ok(Some(known))
     }
 
-    /// The token, if its time is over: whoever holds it may know that.
+    /// The token, if it has expired: its holder may know that.
     ///
     /// # Errors
     /// As [`Store::find`].

@@ -59,7 +59,7 @@ const VIEW_USERS: &str = "base.user-management.user.view";
 const SHORT: u64 = 101;
 /// An answer of a short list has at most this many bytes.
 const SHORT_BYTES: usize = 1024 * 1024;
-/// How many documents tell how large the others are.
+/// The number of documents whose size is the estimate for the others.
 const SAMPLE: u64 = 1000;
 
 /// How a pipeline on a collection is read.
@@ -74,7 +74,7 @@ impl ToolCollection {
         COLLECTIONS.into_iter().find(|collection| collection.name == name)
     }
 
-    /// Its indexes beside the one on `_id`.
+    /// Its indexes, in addition to the one on `_id`.
     pub fn indexes(self) -> &'static [IndexSpec] {
         let found = collections::ALL.iter().find(|collection| collection.name == self.name);
         found.map_or(&[], |collection| collection.indexes)

@@ -5,9 +5,9 @@
 //! store's revision. That is not at all on the embedded store and for changes through this process, and at most one
 //! second for other changes.
 //!
-//! What is remembered refuses nothing and shows nothing by itself, because another instance may just have made a type.
+//! The cached types alone refuse nothing and show nothing, because another instance may just have made a type.
 //! Before an object of an unknown type is shown or changed, [`TypeCatalog::knowing`] looks its type up. Before a type or a
-//! field counts as missing, [`TypeCatalog::anew`] reads the types once more.
+//! field counts as missing, [`TypeCatalog::anew`] reads the types again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +62,7 @@ pub struct Types {
     revision: u64,
     by_id: BTreeMap<i64, Arc<TypeEntry>>,
     /// Present and former types that are missing at this moment, with their access lists. These hide objects of that moment
-    /// too: another tool may have changed the type since, and then nobody knows what it was.
+    /// too: another tool may have changed the type since, and then its state is unknown.
     missing: Vec<(i64, Option<Acl>)>,
     /// The ids of the types that have a field, by its name; made when it is first asked for.
     with_field: OnceLock<HashMap<String, Vec<i64>>>,
@@ -127,8 +127,8 @@ impl TypeCatalog {
         self.read(store, max_time).await
     }
 
-    /// These types; newer ones if those lack a type that is there by now. One query by the ids tells, and only where some are
-    /// lacking.
+    /// These types; newer ones if those lack a type that is there by now. One query by the ids finds out, and only where
+    /// some are lacking.
     ///
     /// # Errors
     /// Errors of the store.
@@ -338,7 +338,7 @@ pub(super) fn is_inactive(object_type: &RawDocument) -> bool {
     flag(object_type, "active") == Some(false)
 }
 
-/// What is said of an inactive type.
+/// The message about an inactive type.
 pub(super) fn inactive(id: i64) -> ServiceError {
     ServiceError::refused(ErrorCode::TypeInactive, format!("type {id} is inactive; its objects can only be read"))
 }

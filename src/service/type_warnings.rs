@@ -1,4 +1,4 @@
-//! What the author of a type should know: what was taken, but may not be what was meant. docs/api.md, Types.
+//! What the author of a type should know: what was accepted, but is probably not intended. docs/api.md, Types.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use crate::domain::type_input;
 use crate::query::{Filter, Limits};
 use crate::store::FindQuery;
 
-/// So many fields and ids are looked up, for no longer than that: the warning is not worth more.
+/// The maximum number of fields and ids looked up, and the time for it: the warning is not worth more.
 const MOST_LOOKED_UP: usize = 20;
 const LOOKING: Duration = Duration::from_millis(250);
 
-/// A warning has so many names, of so many characters.
+/// The maximum number of names in a warning, and of characters of each.
 const MOST_NAMED: usize = 5;
 const LONGEST_NAMED: usize = 60;
 
@@ -30,11 +30,11 @@ const LONGEST_NAMED: usize = 60;
 pub struct Changed {
     /// The type as it is now.
     pub after: RawDocumentBuf,
-    /// What was taken, but may not be what was meant: each a line of ASCII.
+    /// What was accepted, but is probably not intended: each a line of ASCII.
     pub warnings: Vec<String>,
 }
 
-/// The changed type, with what its objects still have and it knows no more, if the caller sees its objects.
+/// The changed type, with warnings about values of its objects that it no longer allows, if the caller sees its objects.
 pub(super) async fn changed(
     services: &Services,
     caller: &Caller,
@@ -95,7 +95,7 @@ async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType)
     fields.into_iter().chain(values).chain(cut)
 }
 
-/// Whether a field may take less than before. Values of passwords are nothing to tell of.
+/// Whether a field may take less than before. Values of passwords are never quoted.
 fn is_narrower(was: &Field, now: &Field) -> bool {
     let is_pattern_new = now.regex.is_some() && was.regex != now.regex;
     let is_narrower = was.kind != now.kind || was.options != now.options || is_pattern_new;
@@ -114,7 +114,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.escape_default().take(LONGEST_NAMED).collect::<String>())
 }
 
-/// What to say of a stored type: kinds of fields that nobody knows, and whether its access list shuts the caller out.
+/// The warnings about a stored type: unknown kinds of fields, and whether its access list shuts the caller out.
 /// `sent` is the body or the patch that made it so; what of it is not stored is named.
 ///
 /// # Errors

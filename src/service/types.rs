@@ -112,7 +112,7 @@ pub(super) async fn reverted_type(
     changed(services, caller, (id, if_match), body, decide).await
 }
 
-/// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
+/// Merges the patch (RFC 7396) into the type and continues as [`update_type`].
 ///
 /// # Errors
 /// As [`update_type`].
@@ -135,7 +135,7 @@ pub async fn patch_type(
     changed(services, caller, (id, if_match), &sent, decide).await
 }
 
-/// Changes a type, and tells of it. Objects that the caller may not see are not asked.
+/// Changes a type, and reports the consequences. Objects that the caller may not see are not asked.
 async fn changed(
     services: &Services,
     caller: &Caller,
@@ -181,7 +181,7 @@ async fn read(
     let new = absent_groups(services, body).await?.into_iter().filter(|id| !kept.contains(id.to_string().as_str()));
     others.extend(new.map(|id| Violation::new(format!("/{GROUPS}/{id}"), format!("group {id} does not exist"))));
     let references = type_input::default_references(body, stored);
-    // Who may not see objects is not told which there are.
+    // Callers who may not see objects must not learn which ones exist.
     if !references.is_empty() && caller.rights.grants(VIEW_OBJECTS) {
         let types = services.types.current(&*services.store, services.max_time).await?;
         let referred = references.iter().map(|reference| reference.object_id);
@@ -288,7 +288,7 @@ async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch, most_left
         let unit = Unit { conditions: Vec::new(), changes: found.iter().map(delete).collect() };
         match services.store.commit(unit).await {
             Ok(_) => removed += found.len() as u64,
-            // Somebody changed or removed one of them.
+            // Another request changed or removed one of them.
             Err(StoreError::Stale) => refused += 1,
             Err(error) => return Err(error.into()),
         }

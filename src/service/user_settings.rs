@@ -69,7 +69,7 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
     Err(ServiceError::not_found(UserSettings::NOT_FOUND, identifier))
 }
 
-/// Gives settings that DATAGERRY stored the members by which they are found and read here, beside their own: `resource`
+/// Adds to settings that DATAGERRY stored the members by which they are found and read here: `resource`
 /// is the identifier, and `payloads` are the payload. Returns how many there were.
 ///
 /// # Errors
@@ -151,7 +151,7 @@ pub async fn update_setting(
     change_setting(services, (caller, user_id), identifier, if_match, |_| Ok(body.clone())).await
 }
 
-/// Merges the patch (RFC 7396) into a setting and goes on as [`update_setting`].
+/// Merges the patch (RFC 7396) into a setting and continues as [`update_setting`].
 ///
 /// # Errors
 /// As [`update_setting`].

@@ -63,7 +63,7 @@ pub async fn create_user(
     for _ in 0..resource::DECISIONS {
         let (_, conditions) = may_place(services, caller, group_id).await?;
         let build = |id| {
-            // Another tool may have removed an earlier user with this id and left belongings behind.
+            // Another tool may have removed an earlier user with this id, but not that user's belongings.
             let changes = wanted.map(|id| belongings(&[Bson::Int64(id)])).unwrap_or_default();
             let unit = Unit { conditions: conditions.clone(), changes }.and(credentials::insert(id, name, password));
             Ok((user_input::created(&accepted, id, now), unit))
@@ -91,7 +91,7 @@ pub async fn update_user(
     change_user(services, caller, id, if_match, |_| Ok(body.clone())).await
 }
 
-/// Merges the patch (RFC 7396) into the user and goes on as [`update_user`].
+/// Merges the patch (RFC 7396) into the user and continues as [`update_user`].
 ///
 /// # Errors
 /// As [`update_user`].
@@ -149,7 +149,7 @@ pub async fn delete_user(
         Ok(unit)
     };
     if forget_name {
-        // Whoever may not delete the user may not take the name away either.
+        // A caller who may not delete the user may not take the name away either.
         let stored = resource::get::<Users>(services, id).await?;
         if_match.check(&Users::view(&stored))?;
         decide(&stored).await?;
@@ -164,7 +164,7 @@ pub async fn delete_user(
     Err(contended())
 }
 
-/// Refuses to delete the first user and the caller himself.
+/// Refuses to delete the first user and the caller's own user.
 ///
 /// # Errors
 /// [`ErrorCode::FirstUserStays`], [`ErrorCode::OwnUserStays`].
@@ -180,10 +180,10 @@ pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
 
 /// The changes that remove the belongings of users, and pause their webhooks.
 pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
-    // Marks of requests too: they tell outcomes under a key, and the next user with the same id may know the key.
+    // Marks of requests too: they disclose outcomes under a key, and the next user with the same id may know the key.
     let removed = [CREDENTIALS, TOKENS, SETTINGS, IMPORTS]
         .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) });
-    // They would see with the eyes of the next user with the same id.
+    // They would have the access of the next user with the same id.
     let own = Filter::one_of("author_id", user_ids.to_vec()).and(Filter::equals("active", true));
     let (update, reason) = (Update::set("active", false), webhook_input::NO_AUTHOR);
     let update = update.and_set("state", webhook_input::PAUSED).and_set("reason", reason);

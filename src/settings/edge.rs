@@ -21,11 +21,11 @@ const LONGEST_URI: usize = 65_534;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitSettings {
-    /// Most connections at a time; more wait until one ends.
+    /// The maximum number of connections at a time; more wait until one ends.
     pub max_connections: usize,
     /// Longest path and query of a request in bytes, as sent; over it the answer is 414.
     pub max_uri_bytes: usize,
-    /// Most bytes in the names and values of a request's headers; over it the answer is 431.
+    /// The maximum number of bytes in the names and values of a request's headers; over it the answer is 431.
     pub max_header_bytes: usize,
     /// How long the head of a request may take, in milliseconds.
     pub head_timeout_ms: u64,
@@ -55,7 +55,7 @@ pub struct TlsSettings {
     pub certificate: String,
     /// File with the private key, PEM.
     pub key: String,
-    /// How long browsers remember to use TLS only, in seconds; 0: they are not told.
+    /// How long browsers remember to use TLS only, in seconds; 0: the header is not sent.
     pub hsts_max_age_s: u64,
 }
 
@@ -99,9 +99,9 @@ pub struct RateLimitSettings {
 /// A pace that a client is held to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// So many requests a minute.
+    /// The number of requests a minute.
     pub per_minute: NonZeroU32,
-    /// So many of them at once.
+    /// The maximum number of them at once.
     pub burst: NonZeroU32,
 }
 
@@ -138,7 +138,7 @@ impl LimitSettings {
 }
 
 impl TlsSettings {
-    /// The files, when the service is to speak TLS.
+    /// The files, if the service is to use TLS.
     ///
     /// # Errors
     /// When one of the two is missing.
@@ -190,7 +190,7 @@ impl CorsSettings {
     }
 }
 
-/// Whether a byte can stand in the name of a header (RFC 9110, section 5.6.2).
+/// Whether a byte may occur in the name of a header (RFC 9110, section 5.6.2).
 fn is_of_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

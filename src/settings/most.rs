@@ -1,4 +1,4 @@
-//! The largest values of settings that a slip of the pen would make useless: bytes in the place of MiB, for instance.
+//! The largest values of settings that a slip of the pen would make useless: bytes instead of MiB, for instance.
 
 use super::{Settings, SettingsError, invalid};
 

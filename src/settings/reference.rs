@@ -57,7 +57,7 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// The setting that somebody who wrote `name` may have meant, if one differs in a third of the letters at the most.
+/// The setting that is probably intended by `name`, if one differs in at most a third of the letters.
 pub(super) fn nearest(name: &str) -> Option<String> {
     let furthest = (name.chars().count() / 3).max(2);
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();

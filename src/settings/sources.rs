@@ -16,7 +16,7 @@ pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.ini
 
 /// The prefix of variables that are settings.
 const PREFIX: &str = "INVENTORY__";
-/// The variable that names the settings file beside `base.toml`.
+/// The variable that names the settings file used in addition to `base.toml`.
 pub(super) const ENVIRONMENT: &str = "INVENTORY_ENVIRONMENT";
 
 /// The name of the compiled-in settings in messages.
@@ -142,7 +142,7 @@ impl Merged {
     pub(super) fn located(&self, error: SettingsError) -> SettingsError {
         let SettingsError::Invalid { key, .. } = &error else { return error };
         match self.given.get(*key) {
-            // An empty value stands in every copy of base.toml, and nobody is to blame for it.
+            // Every copy of base.toml has an empty value, and no operator set it on purpose.
             Some(Given { origin, value })
                 if origin != DEFAULTS && !origin.starts_with(FLAG) && !value.to_string().is_empty() =>
             {
@@ -183,7 +183,8 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Mer
             layer.entries.iter().filter(|(_, value, _)| !is_empty(value)).map(|(key, _, _)| key.clone()).collect();
         let in_files: BTreeSet<&str> = given.iter().filter_map(|key| secret_of(key)).collect();
         for (key, value, origin) in layer.entries {
-            // What is empty sets a secret to none. Beside its file that is nothing: an image sets a variable, who runs it empties it.
+            // An empty value removes a secret. If the secret's file is set too, it has no effect: an image sets a variable,
+            // its user empties it.
             if is_empty(&value) && in_files.contains(key.as_str()) {
                 continue;
             }

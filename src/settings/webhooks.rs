@@ -11,7 +11,7 @@ use super::{SettingsError, invalid, networks};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookSettings {
-    /// Networks beside the public addresses that webhooks may go to, separated by commas.
+    /// Networks that webhooks may go to in addition to the public addresses, separated by commas.
     pub allowed_networks: String,
     /// How long a receiver may take to answer, in milliseconds.
     pub timeout_ms: u64,

@@ -80,7 +80,7 @@ impl Reach {
     }
 }
 
-/// All documents of the chunks together; [`StoreError::TooLarge`] for more than so many bytes.
+/// All documents of the chunks together; [`StoreError::TooLarge`] when they have more bytes than the bound.
 ///
 /// # Errors
 /// As the chunks.

@@ -7,7 +7,7 @@ use bson::{Bson, doc};
 pub struct CollectionSpec {
     /// The name that MongoDB tools see.
     pub name: &'static str,
-    /// Its indexes beside the one on `_id`.
+    /// Its indexes, in addition to the one on `_id`.
     pub indexes: &'static [IndexSpec],
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong in a store, told apart by what the caller can do about it.
+//! What can go wrong in a store, classified by what the caller can do about it.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ pub enum StoreError {
     /// The store cannot do this, and another one could.
     #[error("{what} is not supported by this store")]
     Unsupported {
-        /// What was asked for.
+        /// The requested feature.
         what: String,
     },
     /// The store is unavailable or overloaded; a later attempt may succeed.

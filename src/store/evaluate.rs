@@ -56,7 +56,7 @@ impl Kept {
 }
 
 impl Evaluation {
-    /// Evaluates that. With `counts` it goes on behind the page.
+    /// Evaluates that. With `counts` it continues after the page.
     pub(crate) fn of(rest: Rest, counts: bool) -> Self {
         let counts = counts || rest.examines_all;
         Self { rest, counts, matching: 0, passed: 0, given: 0, kept: Kept::default() }
@@ -112,7 +112,8 @@ impl Evaluation {
         Ok(if self.is_done() { Flow::Break(()) } else { flow })
     }
 
-    /// Gives what had to be ordered, after the last document. Whoever breaks may call it again, for what is left.
+    /// Gives what had to be ordered, after the last document. A caller that breaks may call it again, for the remaining
+    /// documents.
     ///
     /// # Errors
     /// As [`Evaluation::take`].
@@ -287,7 +288,7 @@ impl<R: Reads> Source for Within<'_, R> {
     }
 }
 
-/// All results of a pipeline. What stands at its front is one query.
+/// All results of a pipeline. Its first stages are one query.
 ///
 /// # Errors
 /// Failures on documents, those of the store, and those of [`Results`].
@@ -315,7 +316,7 @@ pub(crate) fn results<R: Reads>(
     piped((pipeline, front.stages), &source, budget, results, |visit| reads.read(collection, &asked, visit))
 }
 
-/// What the stages behind the first `done` make of the documents that `read` shows.
+/// What the stages after the first `done` make of the documents that `read` shows.
 ///
 /// # Errors
 /// Failures on documents, those of `read` and of the source, and those of [`Results`].
@@ -346,7 +347,7 @@ pub(crate) fn piped_of(
     piped(stages, &Nothing::default(), budget, results, |visit| shown(documents, visit).map(drop))
 }
 
-/// What the stages behind the first `done` make of chunks, one by one. Each document gives its own results.
+/// What the stages after the first `done` make of chunks, one by one. Each document gives its own results.
 pub(crate) fn applied(chunks: Chunks, (pipeline, done): (Pipeline, usize), max_time: Duration) -> Chunks {
     if pipeline.is_done(done) {
         return chunks;
@@ -378,7 +379,7 @@ pub(crate) fn shown(documents: &Documents, visit: Visit<'_>) -> Result<Flow, Sto
     Ok(Flow::Continue(()))
 }
 
-/// The query for the front of a pipeline, behind a guard.
+/// The query for the front of a pipeline, after a guard.
 pub(crate) fn find_query(front: &Front, guard: &Filter) -> FindQuery {
     let filter = behind(&front.filter, guard);
     let (sort, skip, limit) = (front.sort.clone(), front.skip, front.limit);

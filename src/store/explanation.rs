@@ -114,7 +114,7 @@ pub struct KeyUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SortedBy {
-    /// No order was asked for.
+    /// No order was requested.
     None,
     /// They were found in it; reading stops with the page.
     Index,

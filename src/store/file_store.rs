@@ -12,7 +12,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 #[async_trait]
 pub trait FileStore: Send + Sync {
     /// A copy of the whole store as of one moment, in an unnamed file that vanishes when it is closed. Reads and writes
-    /// go on during the copy.
+    /// continue during the copy.
     ///
     /// # Errors
     /// [`StoreError::Timeout`] when the copy takes too long. [`StoreError::Unavailable`] when another copy is running,
@@ -22,8 +22,7 @@ pub trait FileStore: Send + Sync {
     /// From now on counts the commits of the writing thread in `metrics`.
     fn report_to(&self, metrics: &Arc<Metrics>);
 
-    /// Writes what waits, and closes the file, whoever still holds the store: questions are refused from then on. Waits
-    /// until that is done.
+    /// Flushes, then closes the file even if others still hold a handle; later reads fail. Returns when that is done.
     fn close(&self);
 
     /// Figures of the moment.

@@ -33,7 +33,8 @@ pub struct Hint {
 impl Hint {
     /// The hint for a query; nothing if its work was in proportion.
     ///
-    /// `total` is how many documents match, where that is known: a page behind the end skips no more. `known` are the paths of indexes that exist.
+    /// `total` is the number of matching documents, where it is known: a page past the end skips no more than that. `known`
+    /// are the paths of indexes that exist.
     pub(super) fn about<'a>(
         query: &FindQuery,
         examined: u64,

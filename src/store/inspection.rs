@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Verdict {
     /// As it should be.
     Good,
-    /// Good to know; the service runs.
+    /// Information; the service runs.
     Note,
     /// The service does not run like this, or not safely.
     Wrong,
@@ -30,7 +30,7 @@ impl Finding {
         Self { verdict: Verdict::Good, subject, text: text.into() }
     }
 
-    /// Good to know.
+    /// Information without a fault.
     pub fn note(subject: &'static str, text: impl Into<String>) -> Self {
         Self { verdict: Verdict::Note, subject, text: text.into() }
     }

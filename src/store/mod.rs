@@ -158,7 +158,7 @@ pub trait Store: Send + Sync + 'static {
     /// What sort of store it is.
     fn traits(&self) -> Traits;
 
-    // What follows is said with the methods above; no adapter writes it.
+    // The following is built on the methods above; no adapter writes it.
 
     /// The documents alone, see [`Store::read`].
     ///
@@ -205,7 +205,7 @@ pub trait Store: Send + Sync + 'static {
 pub enum Total {
     /// No: the documents alone.
     Unasked,
-    /// Yes, beside the documents.
+    /// Yes, in addition to the documents.
     Asked,
     /// Without documents. The page of the query does not matter.
     Alone,
@@ -228,7 +228,7 @@ pub struct Health {
     /// Unique indexes that are missing, in words. Such a store MUST refuse units that only they could check, as
     /// [`StoreError::Unavailable`].
     pub lacks: Vec<String>,
-    /// Whether this process has met stored bytes that are not what was written. Stays so until the process ends.
+    /// Whether this process has read stored bytes that are not what was written. Stays so until the process ends.
     pub is_damaged: bool,
     /// Whether the last write that adds something found no room on the disk.
     pub is_full: bool,
@@ -245,7 +245,7 @@ pub struct FindQuery {
     pub sort: Sort,
     /// How many to pass over, after sorting.
     pub skip: u64,
-    /// How many at the most; 0: all.
+    /// The maximum number of documents; 0: all.
     pub limit: u64,
     /// The time budget.
     pub max_time: Duration,
@@ -303,8 +303,8 @@ impl Documents {
         Self { bytes: document.as_bytes().to_vec(), starts: Vec::new() }
     }
 
-    /// Reserves memory for so many documents of about so many bytes each, within a bound. It reserves half as much
-    /// again, because moving all documents costs more than unused memory.
+    /// Reserves memory for this number of documents of about this size in bytes each, within a bound. It reserves half as
+    /// much again, because moving all documents costs more than unused memory.
     pub fn reserve(&mut self, documents: usize, bytes: usize) {
         self.starts.reserve(documents.min(10_000));
         self.bytes.reserve(documents.saturating_mul(bytes + bytes / 2).min(1024 * 1024));
@@ -371,7 +371,7 @@ pub struct Page {
     pub documents: Documents,
     /// How many documents the filter matches in all.
     pub total: u64,
-    /// The hint about the work of the query. Always empty if the store would need a second query to tell.
+    /// The hint about the work of the query. Always empty if the store would need a second query for it.
     pub hint: Option<Hint>,
 }
 
@@ -522,7 +522,7 @@ impl Change {
     }
 }
 
-/// The first documents of a query with a limit: as many as fit into so many bytes, but one in any case.
+/// The first documents of a query with a limit: as many as fit into the given bytes, but one in any case.
 ///
 /// # Errors
 /// As [`Store::find`].

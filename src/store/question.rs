@@ -1,4 +1,4 @@
-//! Splits a question: into the plain part, which a server is asked as the client wrote it, and the rest, which is evaluated in
+//! Splits a question: into the plain part, which a server gets as the client wrote it, and the rest, which is evaluated in
 //! the service.
 //!
 //! Plain are comparisons, projections that include or exclude, the order, and the page. Where nothing is hidden from the caller,
@@ -42,7 +42,7 @@ impl Split {
     /// Splits a question.
     ///
     /// # Errors
-    /// [`StoreError::Query`] where an operator that only a server has is part of a condition that no server is asked for.
+    /// [`StoreError::Query`] where an operator that only a server has is part of a condition that is sent to no server.
     pub(crate) fn of(query: &FindQuery) -> Result<Self, StoreError> {
         let asked = plain_part(&query.filter);
         let is_filtered = asked.is_some();
@@ -103,13 +103,13 @@ impl Rest {
     }
 }
 
-/// What a server is asked of a filter, without its guard; nothing if it has none.
+/// The part of a filter that is sent to a server, without its guard; nothing if it has none.
 pub(crate) fn unguarded(filter: &Filter) -> Option<Filter> {
     let Guarded { question, .. } = filter.guarded()?;
     Some(asked_of(question, most(filter)).unwrap_or_else(|| question.clone()))
 }
 
-/// The most that a server is asked for.
+/// The maximum demand of what is sent to a server.
 fn most(filter: &Filter) -> Demand {
     if filter.guarded().is_some() { Demand::Plain } else { Demand::MOST_OF_SERVER }
 }
@@ -132,7 +132,7 @@ fn may_fail(sort: &Sort) -> bool {
     paths().count() > 1 || paths().any(|path| path.split('.').any(is_number))
 }
 
-/// Whether an index gives documents in this order, or none is asked for: then reading ends with the page.
+/// Whether an index gives documents in this order, or no order is requested: then reading ends with the page.
 fn is_by_index(sort: &Sort) -> bool {
     sort.keys().first().is_none_or(|key| key.path.entry().is_none() && is_indexed(key.path.as_str()))
 }
@@ -149,7 +149,7 @@ pub(super) fn is_by_field(sort: &Sort) -> bool {
     sort.keys().iter().any(|key| key.path.entry().is_some())
 }
 
-/// What a server is asked of a filter, with its guard; nothing where that is all of it.
+/// The part of a filter that is sent to a server, with its guard; nothing where that is all of it.
 fn plain_part(filter: &Filter) -> Option<Filter> {
     match filter.guarded() {
         Some(Guarded { guard, question }) => Some(guard.clone().and(asked_of(question, most(filter))?)),
@@ -159,7 +159,7 @@ fn plain_part(filter: &Filter) -> Option<Filter> {
 
 /// The conditions of a filter that demand no more than that; nothing where all of them do.
 ///
-/// Where some are left, none that may fail is asked of the server. Nor is a comparison that is evaluated after one that may fail,
+/// Where some are left, none that may fail is sent to the server. Nor is a comparison that is evaluated after one that may fail,
 /// unless an index finds by it: then no store examines other documents, so nothing fails on them.
 fn asked_of(filter: &Filter, most: Demand) -> Option<Filter> {
     if filter.demand() <= most {
@@ -202,7 +202,7 @@ impl Condition {
         self.parsed.as_ref().map_or(Demand::Service, Filter::demand)
     }
 
-    /// Whether it is asked of the server, whatever is evaluated before it.
+    /// Whether it is sent to the server, whatever is evaluated before it.
     fn is_asked_anyway(&self) -> bool {
         self.parsed.as_ref().is_some_and(|parsed| parsed.needs_server().is_some()) || self.finds_by_index()
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// it.
 static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(rand::random::<u64>() >> 1));
 
-/// A number that nobody has got yet.
+/// A number that was never given out.
 pub(super) fn fresh() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -24,7 +24,7 @@ struct Asked {
     request: i32,
     database: Option<String>,
     body: Vec<u8>,
-    /// The arrays that were sent beside the document.
+    /// Whether arrays were sent next to the document.
     has_sequences: bool,
     answer: Answer,
 }

@@ -1,6 +1,6 @@
-//! Long answers that wait for their client: at most 16 a connection, and none for ever.
+//! Long answers that wait for their client: at most 16 a connection, each for a bounded time.
 //!
-//! A tool often leaves a cursor behind without a word. So the seventeenth of a connection takes the place of the one
+//! A tool often abandons a cursor without closing it. So the seventeenth of a connection takes the place of the one
 //! that was used least recently. A cursor also ends with the connection that opened it, and after ten idle minutes.
 //!
 //! What a cursor holds while it waits is counted in the memory of its user, to the byte.
@@ -18,10 +18,10 @@ use crate::admission::Ticket;
 use crate::service::tools::Reach;
 use crate::store::{Documents, StoreError};
 
-/// Most cursors of a connection.
+/// The maximum number of cursors of a connection.
 const MOST: usize = 16;
 
-/// How long nobody may ask for more.
+/// The time without a request after which a cursor is closed.
 const IDLE: Duration = Duration::from_mins(10);
 
 /// How long an answer comes from one snapshot.
@@ -143,7 +143,7 @@ impl Rest {
             batch.push(document);
             self.at += 1;
         }
-        // Nobody asked for documents, so none are looked for.
+        // No documents were requested, so none are looked for.
         if size.documents == 0 { Ok(true) } else { self.has_next().await }
     }
 
@@ -197,7 +197,7 @@ impl Cursors {
         (namespace, session): (&str, Option<&[u8]>),
     ) -> Result<Taken, WireError> {
         let mut cursors = self.lock();
-        // A cursor of somebody else is not there.
+        // A cursor of another user is not found.
         let cursor = cursors.get_mut(&id).filter(|cursor| cursor.opened.user_id == user_id).ok_or_else(|| gone(id))?;
         if cursor.opened.namespace != namespace {
             let message = format!(
@@ -255,7 +255,7 @@ impl Cursors {
         self.lock().retain(|_, cursor| cursor.opened.connection != connection);
     }
 
-    /// Closes what nobody used for ten minutes.
+    /// Closes cursors that were not used for ten minutes.
     pub(super) fn drop_idle(&self, now: Instant) {
         self.lock().retain(|_, cursor| now.saturating_duration_since(cursor.used) < IDLE);
     }

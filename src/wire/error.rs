@@ -1,4 +1,4 @@
-//! Errors as MongoDB's tools know them: a number, its name, a message.
+//! Errors in the form of MongoDB's tools: a number, its name, a message.
 
 use bson::raw::cstr;
 use bson::{rawbson, rawdoc};
@@ -22,7 +22,7 @@ pub(super) struct WireError {
     pub(super) closes: bool,
 }
 
-/// MongoDB's numbers, as far as this server gives them by itself.
+/// MongoDB's codes that this server returns.
 pub(super) mod code {
     /// `InternalError`.
     pub(in crate::wire) const INTERNAL_ERROR: i32 = 1;
@@ -76,7 +76,7 @@ pub(super) mod code {
     pub(in crate::wire) const TOO_FAST: i32 = 462;
     /// `BSONObjectTooLarge`.
     pub(in crate::wire) const TOO_LARGE: i32 = 10334;
-    /// There is no search beside the server.
+    /// There is no search server.
     pub(in crate::wire) const SEARCH_NOT_ENABLED: i32 = 31082;
     /// `NamespaceNotFound`.
     pub(in crate::wire) const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -142,7 +142,7 @@ impl WireError {
         Self::new(code::TYPE_MISMATCH, message)
     }
 
-    /// The failure of the service that is nobody's business outside.
+    /// A failure of the service whose details are not for clients.
     fn internal(error: &dyn std::error::Error) -> Self {
         log::error!("a command of a MongoDB tool failed: {error}");
         Self::new(code::INTERNAL_ERROR, "the command failed inside the server; its log says why")
@@ -159,7 +159,7 @@ impl WireError {
         let name = self.name();
         let mut answer = rawdoc! { "ok": 0.0, "errmsg": self.message.as_str(), "code": self.code, "codeName": name };
         if self.code == code::TOO_FAST {
-            // Drivers that know them try again by themselves, after a while.
+            // Drivers that know them try again on their own, after a while.
             answer.append(cstr!("errorLabels"), rawbson!(["SystemOverloadedError", "RetryableError"]));
         }
         answer.into_bytes()

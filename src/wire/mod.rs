@@ -2,7 +2,7 @@
 //!
 //! The life of a command:
 //!
-//! 1. [`server`] accepts the connection, within a bound on their number, and speaks TLS where a certificate is configured.
+//! 1. [`server`] accepts the connection, within a bound on their number, and uses TLS where a certificate is configured.
 //! 2. [`connection`] reads a frame within its deadlines and its memory. [`codec`] checks and unpacks it.
 //! 3. [`session`] knows who signed in. The token is looked up again for each command.
 //! 4. [`commands`] finds the command in one table, and reads its options. An option is honoured or refused.

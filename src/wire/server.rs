@@ -21,20 +21,20 @@ use crate::rate_limits::RateLimits;
 use crate::service::Services;
 use crate::settings::LimitSettings;
 
-/// Most connections at a time. Another one takes the place of the oldest stranger; without strangers it is closed at once, as
-/// in MongoDB.
+/// The maximum number of connections at a time. Another one replaces the oldest unauthenticated connection; without any it
+/// is closed at once, as in MongoDB.
 pub(super) const MOST_CONNECTIONS: usize = 200;
 
 /// How long the listener rests when the system has no room for another connection.
 const REST: Duration = Duration::from_millis(100);
 
-/// How long a stranger who is sent away may take to leave.
+/// The time that an unauthenticated connection has to close when it is replaced.
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// Between two looks for cursors that nobody uses any more.
+/// The interval of the search for unused cursors.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// What the listener is made of.
+/// The state of the listener.
 pub struct WireParts {
     /// The use cases.
     pub services: Arc<Services>,
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     next_answer: AtomicI32,
 }
 
-/// What `serverStatus` tells. The numbers are of this listener alone.
+/// The figures of `serverStatus`. They are of this listener alone.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) connections: AtomicI64,
@@ -135,7 +135,7 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
     }
 }
 
-/// A place for a connection, that of a stranger if need be.
+/// A slot for a connection, that of an unauthenticated one if need be.
 async fn place(places: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
     let free = Arc::clone(places).try_acquire_owned();
     if free.is_ok() || !strangers.send_oldest_away() {

@@ -1,4 +1,4 @@
-//! What a connection knows of its client: who signed in, with which token, and where the client is.
+//! The state of a connection's client: who signed in, with which token, and the client's address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct Session {
 pub(super) struct SignedIn {
     /// The name as it was sent.
     pub(super) user_name: String,
-    /// The database that the name was said to belong to.
+    /// The database that the client named with its user name.
     pub(super) source: String,
     /// The token.
     pub(super) token: SessionToken,
@@ -47,17 +47,17 @@ impl Session {
         address(self.peer)
     }
 
-    /// Who signed in, if somebody did.
+    /// The user, if the client has signed in.
     pub(super) fn signed_in(&self) -> Option<&SignedIn> {
         self.signed_in.as_ref()
     }
 
-    /// Somebody signed in.
+    /// The client has signed in.
     pub(super) fn sign_in(&mut self, signed_in: SignedIn) {
         self.signed_in = Some(signed_in);
     }
 
-    /// Nobody is signed in any more.
+    /// The client has signed out.
     pub(super) fn sign_out(&mut self) {
         self.signed_in = None;
         self.exchange = None;
@@ -74,7 +74,7 @@ impl Session {
     /// The caller, with the rights of this moment. A revoked token ends the connection.
     ///
     /// # Errors
-    /// Code 13 when nobody signed in, code 18 when the token is no longer good.
+    /// Code 13 when the client has not signed in, code 18 when the token is no longer valid.
     pub(super) async fn caller(&self, shared: &Shared, command: &str) -> Result<Arc<Caller>, WireError> {
         let Some(signed_in) = &self.signed_in else {
             let message = format!("command {command} requires authentication");

@@ -1,5 +1,5 @@
-//! Connections on which nobody has signed in. When all places are taken, the oldest of them gives way to a new one: strangers
-//! cannot keep others out by staying. Tools watch a server on such connections too, and connect again.
+//! Unauthenticated connections. When all slots are taken, the oldest of them is closed for a new one: they cannot keep
+//! others out by staying open. Tools watch a server on such connections too, and connect again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,19 +11,19 @@ use tokio::sync::Notify;
 pub(super) struct Strangers(Mutex<BTreeMap<i64, Arc<Notify>>>);
 
 impl Strangers {
-    /// A stranger came. The connection has to end when this is notified.
+    /// An unauthenticated connection was accepted. It has to end when this is notified.
     pub(super) fn enter(&self, connection: i64) -> Arc<Notify> {
         let leave = Arc::new(Notify::new());
         self.lock().insert(connection, Arc::clone(&leave));
         leave
     }
 
-    /// The connection has ended, or is no stranger's any more.
+    /// The connection has ended, or is authenticated.
     pub(super) fn remove(&self, connection: i64) {
         self.lock().remove(&connection);
     }
 
-    /// Sends the oldest stranger away. False if there is none.
+    /// Closes the oldest unauthenticated connection. False if there is none.
     pub(super) fn send_oldest_away(&self) -> bool {
         let oldest = self.lock().pop_first();
         oldest.inspect(|(_, leave)| leave.notify_one()).is_some()

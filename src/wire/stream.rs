@@ -10,10 +10,10 @@ use super::codec::{CodecError, HEAD, Head};
 use crate::admission::{Denied, Ticket};
 use crate::settings::LimitSettings;
 
-/// Before somebody signed in, a message has at most this many bytes.
+/// The maximum number of bytes of a message before the client has signed in.
 pub(super) const LARGEST_BEFORE: usize = 64 * 1024;
 
-/// How long a connection waits for its next command once somebody signed in: as long as a cursor of MongoDB lives.
+/// The time that a connection waits for its next command after signing in: as long as a cursor of MongoDB lives.
 const IDLE: Duration = Duration::from_mins(10);
 
 /// How long an answer may take after the client has closed its sending direction.
@@ -96,8 +96,8 @@ impl<S: AsyncRead + AsyncWrite> Frames<S> {
         Ok(body)
     }
 
-    /// Waits until the client has hung up, and a while longer, because it may have closed only one direction. Waits
-    /// for ever when the client has sent its next command already.
+    /// Waits until the client has hung up, and a while longer, because it may have closed only one direction. Never ends
+    /// when the client has sent its next command already.
     pub(super) async fn hung_up(&mut self) {
         match self.reader.fill_buf().await {
             Ok(bytes) if !bytes.is_empty() => std::future::pending().await,

@@ -35,7 +35,7 @@ use tempfile::TempDir;
 const MAX_TIME: Duration = Duration::from_secs(10);
 const ADMIN_PASSWORD: &str = "correct horse";
 
-/// A store of its own for each test, a clock that stands still, and settings that cost little.
+/// A store of its own for each test, a clock that does not advance, and settings that cost little.
 struct World {
     store: Arc<CountingStore>,
     clock: Arc<ManualClock>,
@@ -52,7 +52,7 @@ impl World {
         Self { store, clock: Arc::new(ManualClock::new(noon)), settings: cheap_settings(), directory }
     }
 
-    /// With the administrator `admin` and his password.
+    /// With the administrator `admin` and that user's password.
     async fn with_admin() -> Self {
         let world = Self::new().await;
         world.first_start().await.expect("a first start");

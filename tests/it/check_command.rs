@@ -345,7 +345,7 @@ async fn documents_of_other_tools_are_looked_at() {
     let sound = check(directory.path(), &["--deep"], &variables);
     assert!(sound.status.success(), "{}", complaint(&sound));
     let said = String::from_utf8_lossy(&sound.stdout).into_owned();
-    // Two groups, the administrator, and what he signs in with.
+    // Two groups, the administrator, and the administrator's credentials.
     assert_eq!(said, "looked at 4 documents; the service can show each of them\n");
     let client = server.client().await;
     let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
@@ -388,7 +388,7 @@ async fn documents_of_other_tools_are_looked_at() {
     assert!(repair.contains("--repair is for the embedded store"), "{repair}");
 }
 
-/// An entry of the far future stands for a clock that was put back since.
+/// An entry of the far future has the effect of a clock that was set back since.
 #[tokio::test]
 async fn a_clock_behind_the_newest_entry_is_wrong() {
     let directory = TempDir::new().expect("a temporary directory");

@@ -2,7 +2,7 @@
 //!
 //! The variable `INVENTORY_CORPUS` names the file, `.jsonl` or `.jsonl.gz`; one case a line: `docs` that are
 //! stored in this order, `filter`, `projection`, `sort`, `skip`, `limit`, and what MongoDB `expected`.
-//! `INVENTORY_CORPUS_REPORT` names a file for the cases that fail, with the kind of the store behind it.
+//! `INVENTORY_CORPUS_REPORT` names a file for the cases that fail; the kind of the store is appended to the name.
 //!
 //! On the embedded store each case is asked twice: of a collection without indexes, whose answer is compared with MongoDB's, and
 //! of one with many, whose answer must be the same to the byte. On MongoDB it is asked once: the server answers the plain part, and
@@ -36,7 +36,7 @@ const REPORT: &str = "INVENTORY_CORPUS_REPORT";
 /// How many cases run at once, each in collections of its own.
 const LANES: usize = 32;
 
-/// Of how many percent of a category's cases must the answers be MongoDB's; 100 where nothing is said.
+/// The percentage of a category's cases in which the answers must be MongoDB's; 100 for all others.
 const FLOORS: &[(&str, f64)] = &[("projection.computed", 99.9)];
 
 /// Functions that compute decimals through doubles: their answers have 15 of MongoDB's 34 digits.
@@ -206,7 +206,7 @@ impl Lane<'_> {
             .map(|wanted| Projection::parse_within(&wanted, &filter, &Limits::NONE))
             .transpose()
             .map_err(refused)?;
-        // The port has no negative numbers: whoever asks it has refused them.
+        // The port has no negative numbers: its callers have refused them.
         let number = |name: &str| case[name].as_u64().ok_or_else(|| (Some(NEGATIVE), format!("{name} is negative")));
         let mut query = FindQuery::new(filter, Duration::from_mins(1)).sorted(sort).limited(number("limit")?);
         query.skip = number("skip")?;

@@ -21,7 +21,7 @@ use crate::support::app::{ADMIN_PASSWORD, TestApp};
 
 const OBJECTS: u32 = 200;
 
-/// Counts what it hears.
+/// Counts the reports of progress.
 #[derive(Default)]
 struct Counter {
     begun: AtomicU64,

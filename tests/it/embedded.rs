@@ -130,7 +130,7 @@ async fn a_new_index_holds_the_documents_that_are_there() {
     assert_eq!((explained.documents_examined.unwrap(), explained.returned), (1, 1), "{explained:?}");
     assert_eq!(ids(&store, PLAIN, &query(doc! { "size": 3 })).await, numbers(&[3, 10, 17, 24]));
     assert_whole(&store).await;
-    // Declared otherwise, it is made anew.
+    // Declared otherwise, it is built again.
     prepare_plain(&store, &[IndexSpec { name: "size", keys: SIZE_DOWN, unique: false, partial: &[] }])
         .await
         .expect("it can be made");
@@ -336,7 +336,7 @@ async fn a_page_far_behind_is_the_one_that_walking_would_come_to() {
         for skip in (0..expected.len() + 150).step_by(130) {
             page.skip = skip as u64;
             let expected: Vec<i32> = expected.iter().skip(skip).take(20).copied().collect();
-            // The second time it is known where the page lies.
+            // The second time the place of the page is known.
             for _ in 0..2 {
                 let found = store.page(THINGS, &page).await.expect("an answer");
                 assert_eq!(ids_of(&found.documents), numbers(&expected), "{filter} {order} {skip}");
@@ -384,7 +384,7 @@ async fn several_types_in_one_order_are_merged() {
     let mut page = query(doc! { "kind": { "$in": [1, 4, 7] } }).sorted(Sort::by("public_id", true)).limited(4);
     page.skip = 2;
     let explained = store.explain(THINGS, &page).await.expect("an answer");
-    // What is passed over is not looked at.
+    // What is skipped is not looked at.
     assert_eq!((explained.sort, explained.total, explained.documents_examined.unwrap()), (SortedBy::Merge, 300, 4));
     assert_eq!(ids(&store, THINGS, &page).await, numbers(&[892, 889, 886, 883]));
 }

@@ -47,7 +47,7 @@ const C_IS_TWO: &[Equals] = &[Equals { path: "c", value: Literal::Int(2) }];
 const A_AND_B: &[Equals] =
     &[Equals { path: "a", value: Literal::Text("x") }, Equals { path: "b.x", value: Literal::Bool(true) }];
 
-/// Declared in turns: an index that is declared otherwise is made anew, and forgets the arrays it has seen.
+/// Declared in turns: an index that is declared otherwise is built again, and forgets the arrays it has seen.
 const INDEXES: [&[IndexSpec]; 2] = [indexes!(up, down), indexes!(down, up)];
 
 const fn up(path: &'static str) -> IndexKey {
@@ -168,7 +168,7 @@ fn question_for_a_part() -> impl Strategy<Value = (Document, Document)> {
         .prop_map(|(part, filter, sort)| (doc! { "$and": [part, filter] }, sort))
 }
 
-/// Several values of a path in front of the one that is sorted by.
+/// Several values of a path before the one that is sorted by.
 fn question_for_a_merge() -> impl Strategy<Value = (Document, Document)> {
     let paths = proptest::sample::select(vec![("c", "a"), ("b", "c"), ("a.x", "a.y"), ("a", "b")]);
     (paths, vec(scalar(), 2..5), proptest::option::of(test_of_value()), any::<bool>(), any::<bool>()).prop_map(
@@ -187,7 +187,7 @@ fn question_for_a_merge() -> impl Strategy<Value = (Document, Document)> {
 fn an_index_never_changes_an_answer() {
     // The generators nest deeply in builds that are not optimised.
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run).expect("a thread can be started");
-    // The thread has said why.
+    // The thread has reported why.
     assert!(thread.join().is_ok(), "an index changed an answer");
 }
 

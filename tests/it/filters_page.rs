@@ -1,4 +1,4 @@
-//! Runs the examples of `docs/filters.md` on the demo, on both stores: what stands below an example is what comes.
+//! Runs the examples of `docs/filters.md` on the demo, on both stores: the text below an example must be the answer.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -100,7 +100,7 @@ async fn a_damaged_store_names_the_remedy_and_stays_as_it_is() {
     store_with_types(directory.path()).await;
     let file = directory.path().join("data/inventory.redb");
     let mut bytes = std::fs::read(&file).expect("it can be read");
-    // Behind what the file begins with.
+    // After the bytes that the file begins with.
     bytes.truncate(8 * 4096);
     std::fs::write(&file, &bytes).expect("it can be written");
     for flags in [&["--deep"][..], &["--repair"]] {
@@ -214,7 +214,7 @@ async fn write_once_more(directory: &Path) {
     store.commit(unit).await.expect("the id is free");
 }
 
-/// What each command says that must not go on without the last writes.
+/// The error of each command that must not run without the last writes.
 fn refusals(directory: &Path) -> Vec<(String, String)> {
     let commands: [&[&str]; 8] = [
         &["check"],

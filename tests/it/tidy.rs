@@ -1,10 +1,10 @@
-//! The shape of the sources: who imports whom, and that every file says what it is.
+//! The shape of the sources: who imports whom, that every file says what it is, and in which words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A module, and the other modules of ours that it may name. `docs/architecture.md` has the same table.
+/// A module, and the other modules of this package that it may name. `docs/architecture.md` has the same table.
 const LAYERS: &[(&str, &[&str])] = &[
     ("raw", &[]),
     ("admission", &[]),
@@ -99,14 +99,14 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     files(folder).into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
-/// The part of a file in front of its tests, without comments.
+/// The part of a file before its tests, without comments.
 fn code(file: &Path) -> String {
     let text = fs::read_to_string(file).expect("a readable file");
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// The modules of ours that a piece of code names after `crate::`.
+/// The modules of this package that a piece of code names after `crate::`.
 fn named(code: &str) -> impl Iterator<Item = &str> {
     code.split("crate::")
         .skip(1)
@@ -214,7 +214,7 @@ fn imports(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
             let paths = leaves.map(|leaf| format!("{from}::{leaf}")).chain([from.clone()]);
             named.extend(paths.filter_map(|path| known(&path)).filter(|path| *path != own));
         }
-        // What lies in a folder is also named by the folder's own path; that is the folder, not a file.
+        // A file in a folder is also named by the folder's own path; that is the folder, not a file.
         let inner: BTreeSet<String> =
             named.iter().filter(|path| !own.starts_with(&format!("{path}::"))).cloned().collect();
         imports.insert(own, inner);
@@ -304,7 +304,7 @@ fn document(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a document")
 }
 
-/// What stands in backticks and names a test.
+/// The names of tests in backticks.
 fn tests_named_in(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect()
 }
@@ -429,4 +429,128 @@ fn every_requirement_that_is_not_met_has_a_reason() {
     }
     // Levels 1 and 2 of the standard.
     assert_eq!(counted, 70 + 183);
+}
+
+/// Words and phrases that stopped readers who had not seen the code, in small letters. Comments of `src` and the pages use
+/// the field's words in their place: the maximum number of something, after, next to, in addition to, continues, they.
+const NOT_PLAIN: &[&str] = &[
+    "anew",
+    "as ever",
+    "at the most",
+    "behind",
+    "beside",
+    "by itself",
+    "by other means",
+    "by themselves",
+    "for ever",
+    "go on",
+    "goes on",
+    "going on",
+    "goes with",
+    "good to know",
+    "he",
+    "hear of",
+    "hears of",
+    "him",
+    "himself",
+    "his",
+    "in front of",
+    "in the place of",
+    "in vain",
+    "is said",
+    "kin",
+    "lone",
+    "meant",
+    "nobody knows",
+    "of ours",
+    "oneself",
+    "ours",
+    "said of",
+    "so many",
+    "speak of",
+    "speaks of",
+    "stand in",
+    "stands at",
+    "stands before",
+    "stands in",
+    "stranger",
+    "strangers",
+    "taken along",
+    "to be had",
+    "told",
+    "truths",
+    "turned back",
+    "turns back",
+    "what became of",
+    "what becomes of",
+    "what is said",
+    "what there is",
+    "what there was",
+    "whoever",
+    "without a word",
+];
+
+/// The words of a text outside backticks, each with the number of its line, in small letters and without punctuation. Only
+/// lines that `is_read` accepts count. An empty word takes the place of everything else, so that no phrase spans it.
+fn plain_words(text: &str, mut is_read: impl FnMut(&str) -> bool) -> Vec<(usize, String)> {
+    let mut words = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        if !is_read(line) {
+            words.push((number, String::new()));
+            continue;
+        }
+        for (place, part) in line.split('`').enumerate() {
+            if place % 2 == 1 {
+                words.push((number, String::new()));
+                continue;
+            }
+            for word in part.split_whitespace() {
+                let word = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+                if !word.is_empty() {
+                    words.push((number, word.to_lowercase()));
+                }
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn comments_and_pages_use_plain_words() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut texts = Vec::new();
+    for file in sources("src") {
+        let text = fs::read_to_string(&file).expect("a readable file");
+        let words = plain_words(&text, |line| line.trim_start().starts_with("//"));
+        texts.push((file, words));
+    }
+    let pages = files("docs").into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "md"));
+    for file in pages.chain(["README.md", "CONTRIBUTING.md"].map(|name| root.join(name))) {
+        let text = fs::read_to_string(&file).expect("a readable page");
+        let mut is_code = false;
+        // Links and tests name headings, so these keep their words.
+        let words = plain_words(&text, |line| {
+            let is_fence = line.trim_start().starts_with("```");
+            if is_fence {
+                is_code = !is_code;
+            }
+            !is_fence && !is_code && !line.starts_with('#')
+        });
+        texts.push((file, words));
+    }
+    let mut hits = Vec::new();
+    for (file, words) in &texts {
+        for phrase in NOT_PLAIN {
+            let wanted: Vec<&str> = phrase.split(' ').collect();
+            for found in words.windows(wanted.len()) {
+                if found.iter().zip(&wanted).all(|((_, word), expected)| word == expected) {
+                    hits.push(format!("{}:{}: {phrase}", file.display(), found[0].0));
+                }
+            }
+        }
+    }
+    assert!(hits.is_empty(), "{hits:#?}");
+    let read: usize = texts.iter().map(|(_, words)| words.len()).sum();
+    assert!(texts.len() > 300 && read > 50_000, "{} texts with {read} words", texts.len());
 }

@@ -32,7 +32,7 @@ pub enum TokenProblem {
 /// Who bears a token, in the words of the issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bearer {
-    /// Who it is, for ever, among all that the issuer knows.
+    /// The permanent id of the subject, unique at the issuer.
     pub subject: String,
     /// Whether it is a program that signed in for itself.
     pub is_client: bool,
@@ -46,7 +46,7 @@ pub struct Bearer {
     pub first_name: Option<String>,
     /// Family name.
     pub last_name: Option<String>,
-    /// When the issuer said so, in unix seconds.
+    /// When the issuer issued the token, in unix seconds.
     pub issued_at: i64,
     not_before: i64,
     expires_at: i64,
@@ -59,7 +59,7 @@ struct Origin {
 }
 
 impl TokenRules {
-    /// The bearer of a token that one of the keys signed. [`TokenRules::check_time`] says whether it is good now.
+    /// The bearer of a token that one of the keys signed. [`TokenRules::check_time`] says whether it is valid now.
     ///
     /// # Errors
     /// [`TokenProblem`]; [`TokenProblem::UnknownKey`] only for a token that names the issuer.
@@ -82,7 +82,7 @@ impl TokenRules {
         self.bearer(&claims)
     }
 
-    /// Whether a token is good at this moment.
+    /// Whether a token is valid at this moment.
     ///
     /// # Errors
     /// [`TokenProblem::Expired`] and [`TokenProblem::Unfit`].
@@ -109,7 +109,7 @@ impl TokenRules {
         if !is_for_us {
             return Err(TokenProblem::Unfit("its aud does not name this service"));
         }
-        // Good only together with a proof that the bearer has a key (RFC 8705, RFC 9449), which nobody checks here.
+        // Valid only together with a proof that the bearer has a key (RFC 8705, RFC 9449), which the service does not check.
         if claims.contains_key("cnf") {
             return Err(TokenProblem::Unfit("it is bound to a key (cnf)"));
         }

@@ -40,7 +40,7 @@ struct Written {
 }
 
 impl IssuerKeys {
-    /// Reads a key set. Keys of kinds that the service does not know are passed over.
+    /// Reads a key set. Keys of unknown kinds are skipped.
     ///
     /// # Errors
     /// [`KeysError`] without any usable key.
@@ -123,7 +123,7 @@ pub fn may_be_of_issuer(token: &str) -> bool {
     jsonwebtoken::decode_header(token).is_ok_and(|header| is_asymmetric(header.alg))
 }
 
-/// Listed, so that an algorithm that the library learns is not taken by itself.
+/// Listed, so that an algorithm which the library adds later is not accepted without a decision here.
 pub(super) fn is_asymmetric(algorithm: Algorithm) -> bool {
     RSA.contains(&algorithm) || [Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA].contains(&algorithm)
 }

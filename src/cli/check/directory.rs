@@ -6,7 +6,7 @@ use rustix::fs::{Access, access, statvfs};
 
 use crate::store::inspection::{Finding, room};
 
-/// A finding: the directory is writable, or why not. Leaves nothing behind.
+/// A finding: the directory is writable, or why not. Removes what it created.
 pub(super) fn writable(directory: &Path) -> Result<Finding, Finding> {
     let place = nearest(directory);
     let subject = "directory";

@@ -1,4 +1,4 @@
-//! `check --deep`, the part for both stores: whether the service can show each document as it is meant.
+//! `check --deep`, the part for both stores: whether the service can show each document correctly.
 
 use crate::app;
 use crate::plural::counted;

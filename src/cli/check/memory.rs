@@ -5,7 +5,7 @@ use std::fs;
 use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::Finding;
 
-/// What the service needs beside what settings bound, see docs/operation.md.
+/// The memory that the service needs in addition to what settings bound, see docs/operation.md.
 const PROGRAM_MIB: u64 = 60;
 
 /// A finding about the memory; none where the system does not say how much there is.
@@ -46,7 +46,7 @@ fn there_is() -> Option<u64> {
     Some(bytes / (1024 * 1024))
 }
 
-/// The bytes behind `MemTotal`.
+/// The bytes after `MemTotal`.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

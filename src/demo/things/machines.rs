@@ -143,7 +143,7 @@ fn inventory_number(id: i64) -> String {
     format!("INV-{id:07}")
 }
 
-/// The beginning of the word, as it stands in hostnames.
+/// The beginning of the word, as hostnames have it.
 fn short(word: &str) -> &str {
     match word {
         "hypervisor" => "hyp",
@@ -173,7 +173,7 @@ fn status(random: &mut Random) -> &'static str {
     }
 }
 
-/// A value so many times out of a hundred, else null.
+/// A value with a chance of `percent` in a hundred, else null.
 fn sometimes(percent: u32, random: &mut Random, value: impl FnOnce(&mut Random) -> Bson) -> Bson {
     if random.chance(percent) { value(random) } else { Bson::Null }
 }

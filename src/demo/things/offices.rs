@@ -71,7 +71,7 @@ pub(super) fn contract(plan: &DemoPlan, index: u32, random: &mut Random) -> Thin
     let place = index as usize % VENDORS.len();
     let (vendor, address) = VENDORS[place];
     let years_ago = random.between(1, 6);
-    // Within the year that stands in the number.
+    // Within the year in the number.
     let begins = -365 * i64::from(years_ago) + i64::from(random.between(2, 300));
     let ends = begins + 365 * i64::from(random.pick(&[3, 5, 5, 7]));
     let kind =

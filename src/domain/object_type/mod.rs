@@ -107,7 +107,7 @@ pub struct Field {
     pub description: Option<String>,
     /// For people, inside an empty input.
     pub placeholder: Option<String>,
-    /// For people, beside the input (`helperText`).
+    /// For people, shown next to the input (`helperText`).
     pub helper_text: Option<String>,
     pub(crate) role: Role,
     pub(crate) fragments: FieldFragments,
@@ -203,7 +203,7 @@ impl ObjectType {
         self.position(name).map(|position| &self.fields[position])
     }
 
-    /// What is said where the type has no field called `name`, with the nearest name: a field's, or one of `others`.
+    /// The message where the type has no field called `name`, with the nearest name: a field's, or one of `others`.
     pub fn lack_of(&self, name: &str, others: &[&str]) -> String {
         let fields = self.fields.iter().map(|field| field.name.as_str());
         let known: Vec<&str> = fields.chain(others.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! Answers of ours as DATAGERRY's clients read them. Members of ours stay beside theirs.
+//! Answers of this service in the form that DATAGERRY's clients read. Members that only this service has are kept.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -55,7 +55,7 @@ struct Items {
     projection: Option<Projection>,
 }
 
-/// The answer as theirs. Refusals stay as they are.
+/// The answer in DATAGERRY's form. Refusals stay as they are.
 ///
 /// A list that is sent while it is read is translated item by item. Everything else is in memory already, and has the
 /// bounds of the handler that made it.
@@ -143,7 +143,7 @@ async fn items(
     Ok(Some(Items { change, projection }))
 }
 
-/// The projection of a list that knows none in our interface: names of members alone.
+/// The projection of a list that has none in the interface of this service: names of members alone.
 fn projection(state: &HttpState, text: &str) -> Result<Projection, ApiError> {
     let document = json::read::document_from_str(text);
     let document = document.map_err(|error| ApiError::parameter("projection", error.to_string()))?;
@@ -312,7 +312,7 @@ fn user(members: &mut Map<String, Value>) {
     }
 }
 
-/// The `value` of each field in the kind of its field. Nobody's edit is null there, not missing.
+/// The `value` of each field in the kind of its field. Without an editor it is null there, not missing.
 fn object_type(members: &mut Map<String, Value>) {
     for name in ["editor_id", "last_edit_time"] {
         members.entry(name).or_insert(Value::Null);

@@ -1,5 +1,5 @@
-//! Bodies of DATAGERRY's clients as ours: members that we do not have are left out, values that mean "nothing" become
-//! null, and the values of an object's fields take the kind of their field.
+//! Bodies of DATAGERRY's clients in the form of this service: members that it does not have are left out, values that mean
+//! "nothing" become null, and the values of an object's fields take the kind of their field.
 
 use actix_web::dev::{Payload, ServiceRequest};
 use actix_web::http::{Method, header};
@@ -65,13 +65,13 @@ struct Target {
     is_replaced: bool,
 }
 
-/// The body as ours.
+/// The body in the form of this service.
 struct Ours {
     text: Vec<u8>,
     said: Said,
 }
 
-/// What a body says beside what is stored.
+/// What a body says in addition to what is stored.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     /// What of it is ignored.
@@ -83,7 +83,7 @@ pub(super) struct Said {
 /// Longer comments are cut.
 const LONGEST_COMMENT: usize = 500;
 
-/// Puts the translated body in the place of the sent one, and gives what else it says. The body is read here as
+/// Replaces the sent body by the translated one, and returns what else it says. The body is read here as
 /// handlers read it: after the check of the caller, within the same bounds. A compressed body, and what is no JSON, is
 /// left to the handler.
 ///

@@ -7,7 +7,7 @@ use crate::json::write::{DateStyle, write_date};
 /// How a date begins that can be sent back.
 const MILLIS: &[u8] = b"{\"$date\":";
 
-/// Appends the JSON text, with each `{"$date": <milliseconds>}` in it as ISO 8601 text. What stands in strings stays.
+/// Appends the JSON text, with each `{"$date": <milliseconds>}` in it as ISO 8601 text. Strings are not changed.
 pub(super) fn as_iso(text: &[u8], out: &mut Vec<u8>) {
     let (mut rest, mut in_string) = (text, false);
     while let Some((&byte, after)) = rest.split_first() {
@@ -32,7 +32,7 @@ pub(super) fn as_iso(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The milliseconds of the date at the beginning of the text, and what comes behind it.
+/// The milliseconds of the date at the beginning of the text, and the rest of the text.
 fn millis(text: &[u8]) -> Option<(i64, &[u8])> {
     let digits = text.strip_prefix(MILLIS)?;
     let end = digits.iter().position(|byte| *byte == b'}')?;

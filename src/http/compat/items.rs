@@ -25,7 +25,7 @@ enum Place {
     Between,
     /// In an item.
     Item,
-    /// Behind the last item, or in something that is no list.
+    /// After the last item, or in something that is no list.
     Behind,
 }
 

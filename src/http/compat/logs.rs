@@ -1,6 +1,6 @@
 //! `/rest/log/`: the history of objects as DATAGERRY's log shows it.
 //!
-//! Entries of this service have ids behind [`OWN`], so they do not meet those that DATAGERRY wrote to the same database.
+//! Entries of this service have ids after [`OWN`], so they differ from those that DATAGERRY wrote to the same database.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -33,7 +33,7 @@ use crate::store::{Documents, StoreError};
 /// The id of an entry of this service is its sequence and this.
 const OWN: i64 = 1_000_000_000;
 
-/// Of so many entries of a list, changes are told, and so many entries are compared with one.
+/// The maximum number of entries of a list whose changes are shown, and of entries compared with one.
 const MOST_COMPARED: usize = 50;
 
 /// Entries in the shape of DATAGERRY.
@@ -177,7 +177,7 @@ async fn answer(
     listing::answer::<Log>(state, request, path, params, listed).await
 }
 
-/// The entries of a page. The first ones tell what they changed.
+/// The entries of a page. The first ones have their changes.
 async fn shown(services: &Services, caller: &Caller, entries: &Documents) -> Result<Documents, ApiError> {
     let mut all = Documents::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -222,7 +222,7 @@ fn action(entry: &Document) -> (i32, &'static str, &'static str) {
     }
 }
 
-/// What an entry without a change tells.
+/// The changes of an entry without a change.
 fn nothing() -> Bson {
     Bson::Array(Vec::new())
 }
@@ -293,7 +293,7 @@ async fn with_state(services: &Services, caller: &Caller, entry: &RawDocument) -
                 let types = then.types.current(&*then.store, then.max_time).await?;
                 String::from_utf8(Lifting::new(types).lift(&view)).ok()
             }
-            // What nobody knows, or the caller may not see.
+            // Unknown changes, and those that the caller may not see.
             Err(_) => None,
         },
         Err(_) => None,

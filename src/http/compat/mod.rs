@@ -1,7 +1,7 @@
 //! Translation for clients of DATAGERRY 1.7: `api.compatibility = "datagerry-1.7"`.
 //! docs/migrating-from-datagerry.md lists what is translated.
 //!
-//! Two middlewares translate, and the rest of the service does not know them. [`before`] runs in front of the router. It
+//! Two middlewares translate, and the rest of the service does not know them. [`before`] runs before the router. It
 //! translates paths, methods and parameters of DATAGERRY to those of this service. [`around`] runs between the check of
 //! the caller's right and the handler. It translates bodies to the form of this service, and answers to that of DATAGERRY.
 //!
@@ -43,7 +43,7 @@ pub use self::own::routes_of_datagerry;
 /// The header that names the parameters of a request that have no effect.
 const IGNORED: HeaderName = HeaderName::from_static("inventory-ignored-parameters");
 
-/// All routes, each handler behind [`around`], and further ones that only clients of DATAGERRY use.
+/// All routes, each handler wrapped in [`around`], and further ones that only clients of DATAGERRY use.
 pub fn routes() -> Routes {
     routes_of_datagerry(routes::all_behind(Some(translated)))
 }
@@ -52,7 +52,7 @@ fn translated(route: Route) -> Route {
     route.wrap(from_fn(around))
 }
 
-/// Turns path, method and parameters of a request into ours, before it is routed.
+/// Turns path, method and parameters of a request into those of this service, before it is routed.
 ///
 /// # Errors
 /// None of its own.
@@ -70,7 +70,7 @@ pub async fn before(
     Ok(response)
 }
 
-/// Turns the body of a permitted request into ours, and the answer into theirs.
+/// Turns the body of a permitted request into the form of this service, and the answer into DATAGERRY's.
 async fn around(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -112,7 +112,7 @@ async fn around(
     answer::translated(&state, response, &pattern, &asked).await
 }
 
-/// What DATAGERRY's clients get in the place of a 404, as [`own::denied`].
+/// What DATAGERRY's clients get instead of a 404, as [`own::denied`].
 async fn denial(state: &HttpState, response: &ServiceResponse) -> Option<ApiError> {
     let error = response.response().extensions().get::<ApiError>()?.clone();
     let caller = response.request().extensions().get::<Arc<Caller>>().cloned()?;

@@ -24,9 +24,9 @@ use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::service::{Caller, ErrorCode, dangling};
 use crate::store::FindQuery;
 
-/// Most objects that one request changes.
+/// The maximum number of objects that one request changes.
 const MOST_OBJECTS: usize = 1000;
-/// The dashboard shows so many types.
+/// The number of types on the dashboard.
 const MOST_GROUPS: usize = 5;
 
 /// The right to see the log.

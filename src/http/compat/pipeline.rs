@@ -104,7 +104,7 @@ async fn of<W: Wire + 'static>(
     listing::answer::<W>(state, request, W::PATH, &params, listed).await
 }
 
-/// Refuses a parameter that was sent twice: the pipeline was taken out of the first, and the second is no condition beside it.
+/// Refuses a parameter that was sent twice: the pipeline was taken out of the first, and the second adds no condition.
 fn said_once(request: &HttpRequest) -> Result<(), ApiError> {
     let sent = request.extensions().get::<AsSent>().and_then(|sent| sent.0.query().map(str::to_owned));
     sent.map_or(Ok(()), |sent| Parameters::from_query(&sent).map(drop))

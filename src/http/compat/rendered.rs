@@ -1,5 +1,5 @@
-//! Rendered objects as DATAGERRY's clients read them: what is inside `type_information` stands at the top as well, and
-//! fields carry what their type says about them.
+//! Rendered objects as DATAGERRY's clients read them: the members of `type_information` are at the top as well, and fields
+//! carry what their type says about them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::service::type_catalog::Types;
 
-/// Members of `type_information` that stand at the top as well.
+/// Members of `type_information` that are at the top as well.
 const LIFTED: [&str; 5] = ["fields", "sections", "summaries", "summary_line", "externals"];
 
 /// Changes views of one answer.
@@ -28,7 +28,7 @@ impl Lifting {
         Self { types, known: Arc::default() }
     }
 
-    /// The view as theirs; a text that is none is left alone.
+    /// The view in DATAGERRY's form; a text that is no view is left unchanged.
     pub(super) fn lift(&self, view: &[u8]) -> Vec<u8> {
         let Ok(mut members) = serde_json::from_slice::<Map<String, Value>>(view) else { return view.to_vec() };
         let Some(Value::Object(of_type)) = members.get("type_information") else { return view.to_vec() };

@@ -1,4 +1,4 @@
-//! Paths, methods and parameters of DATAGERRY's clients as ours.
+//! Translates paths, methods and parameters of DATAGERRY's clients to those of this service.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -25,16 +25,16 @@ pub(super) struct Asked {
     pub is_singular: bool,
     /// A `filter` that is a pipeline of more than conditions.
     pub pipeline: Option<String>,
-    /// The `projection` of a list that knows none, or of rendered objects.
+    /// The `projection` of a list that has no such parameter, or of rendered objects.
     pub projection: Option<String>,
-    /// Names of parameters that no route knows.
+    /// Names of parameters that no route has.
     pub ignored: Vec<String>,
 }
 
 /// The lists that a path can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum List {
-    /// Objects, which know `active` and `projection`.
+    /// Objects, which have the parameters `active` and `projection`.
     Objects,
     /// Types, which show the active ones unless the request says otherwise.
     Types,
@@ -47,7 +47,7 @@ const MOST_WRAPPED: usize = 3;
 /// The name under which DATAGERRY's front end asks for active objects.
 const ACTIVE_COOKIE: &str = "onlyActiveObjCookie";
 
-/// Turns path, method and parameters into ours.
+/// Turns path, method and parameters into those of this service.
 pub(super) fn translate(request: &mut ServiceRequest) -> Asked {
     let path = request.path().to_owned();
     let mut asked = Asked::default();
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// The query string of ours, decoded.
+    /// The query string in the form of this service, decoded.
     fn ours(uri: &str) -> (String, Asked) {
         let mut request = TestRequest::get().uri(uri).to_srv_request();
         let asked = translate(&mut request);

@@ -8,16 +8,16 @@ use serde_json::{Number, Value};
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::{Field, ObjectType};
 
-/// A double keeps so many digits of any decimal number.
+/// The number of digits that a double keeps of any decimal number.
 const DIGITS: usize = 15;
 
 /// Translates the values of these fields, the `fields` of the body `bytes`.
 ///
 /// - An empty text is null, except for a field that holds texts.
-/// - A number or a truth value is text for a field that holds texts, with the digits that were sent.
+/// - A number or a boolean is text for a field that holds texts, with the digits that were sent.
 /// - A text that is a number is this number for a field that holds numbers.
 ///
-/// All else stays as it is, and is checked as ever.
+/// All else stays as it is, and is checked as usual.
 pub(super) fn translate(fields: &mut [Value], bytes: &[u8], object_type: Option<&ObjectType>) {
     let mut digits: Option<Vec<Option<String>>> = None;
     for (index, field) in fields.iter_mut().enumerate() {

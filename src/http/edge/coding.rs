@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use actix_web::http::header::{self, HeaderMap};
 
-/// A coding that both directions know.
+/// A coding that is supported in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     /// RFC 8878.
@@ -18,7 +18,7 @@ pub enum Coding {
 /// Best first, for clients with equal preferences. By speed, not by size.
 pub const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
 
-/// The names of all of them, for an `Accept-Encoding` of ours.
+/// The names of all of them, for an `Accept-Encoding` that this service sends.
 pub const NAMES: &str = "zstd, br, gzip";
 
 /// A window of 8 MiB, the maximum of RFC 9659. With more, clients would decide about memory.

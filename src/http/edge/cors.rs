@@ -76,11 +76,11 @@ impl CorsPolicy {
     }
 }
 
-/// Lets a preflight ask for what is not allowed: the answer names what is, and the browser compares. The layer behind
-/// this one would refuse the preflight, and the page would not learn why. A refused origin is named with its setting.
+/// Lets a preflight ask for what is not allowed: the answer names what is, and the browser compares. The next layer
+/// would refuse the preflight, and the page would not learn why. A refused origin is named with its setting.
 ///
 /// # Errors
-/// Those of the layers behind.
+/// Those of the next layers.
 pub async fn plain_answers<B: MessageBody>(
     policy: Arc<CorsPolicy>,
     mut request: ServiceRequest,
@@ -91,7 +91,7 @@ pub async fn plain_answers<B: MessageBody>(
         policy.ask_for_less(request.headers_mut());
     }
     let mut response = next.call(request).await?;
-    // Without any origin there is no layer behind this one that knows preflights.
+    // Without any origin none of the next layers answers preflights.
     let is_unknown = policy.origins.is_empty() && response.status() == StatusCode::METHOD_NOT_ALLOWED;
     if is_preflight
         && (is_unknown || response.status() == StatusCode::BAD_REQUEST)

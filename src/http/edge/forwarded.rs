@@ -1,4 +1,4 @@
-//! The client's address behind proxies: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//! The address of a client that connects through proxies: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
 //! Each proxy appends the address of its peer. So only the end of the list is trustworthy, as far as trusted proxies
 //! wrote it. Earlier addresses are claims of the first untrusted one.
@@ -50,7 +50,7 @@ fn forwarded_for(hop: &str) -> Option<&str> {
     })
 }
 
-/// An address with or without a port; that of IPv6 may stand in brackets.
+/// An address with or without a port; that of IPv6 may be in brackets.
 fn read_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());

@@ -40,7 +40,7 @@ pub(super) struct Progress {
 /// A request that is being handled; over when this is dropped.
 pub(super) struct UnderWay(Rc<Progress>);
 
-/// What a connection is made of.
+/// The requirements on a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite {}
 
 impl<S: AsyncRead + AsyncWrite> Stream for S {}
@@ -59,7 +59,7 @@ pub(super) struct Guarded {
     instead: Option<(Vec<u8>, usize)>,
 }
 
-/// The first line of a request: the parser in front of all routes calls a URL that it cannot hold invalid.
+/// The first line of a request: the parser before all routes calls a URL that it cannot hold invalid.
 #[derive(Default)]
 struct FirstLine {
     bytes: usize,

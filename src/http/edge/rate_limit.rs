@@ -1,4 +1,4 @@
-//! Rate limits as HTTP tells them: headers of answers, and the refusal.
+//! Rate limits in HTTP: headers of answers, and the refusal.
 
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -13,7 +13,7 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Tells in an answer what is left.
+/// Writes the remaining allowance into the headers of an answer.
 pub fn write(allowance: Allowance, headers: &mut HeaderMap) {
     for (name, value) in described(allowance) {
         headers.insert(name, value);

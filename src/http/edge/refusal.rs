@@ -1,4 +1,4 @@
-//! Answers to what is no request: the parser in front of all routes refuses it without a body. Here it gets one.
+//! Answers to what is no request: the parser before all routes refuses it without a body. Here it gets one.
 
 use actix_web::ResponseError;
 use actix_web::http::StatusCode;

@@ -1,4 +1,4 @@
-//! The server: a listener, connections with their deadlines, plain or TLS, and the application behind them.
+//! The server: a listener, connections with their deadlines, plain or TLS, and the application that answers them.
 //!
 //! `actix_web::HttpServer` would do, but it does not allow to wrap a connection (see [`super::guard`]).
 
@@ -27,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use super::guard::{Guarded, Patience, Progress, UnderWay};
 use crate::settings::ServerSettings;
 
-/// How long running requests may take after the service was told to stop.
+/// The time in seconds that running requests have after the signal to stop.
 const SHUTDOWN_S: u64 = 10;
 
 /// How long an answer may take after the client has closed its sending direction.
@@ -92,8 +92,8 @@ pub(in crate::http) fn under_way(request: &HttpRequest) -> Option<impl Drop + us
     request.conn_data::<Rc<Progress>>().map(|progress| -> UnderWay { progress.begin() })
 }
 
-/// Waits until the client has hung up, and a while longer, because it may have closed only one direction. Waits for
-/// ever if nothing is known of the connection.
+/// Waits until the client has hung up, and a while longer, because it may have closed only one direction. Never ends if
+/// nothing is known of the connection.
 pub(in crate::http) async fn given_up(request: &HttpRequest) {
     match request.conn_data::<Rc<Progress>>() {
         Some(progress) => {
@@ -125,7 +125,7 @@ async fn accept(
 }
 
 fn worker_count(wanted: usize) -> usize {
-    // The library takes 512 at the most.
+    // The library accepts at most 512.
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     if wanted == 0 { cores() } else { wanted }.min(512)
 }

@@ -1,4 +1,4 @@
-//! TLS: certificate and key from files, which can be reloaded while connections go on.
+//! TLS: certificate and key from files, which can be reloaded while connections stay open.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,7 +26,7 @@ pub struct Certificates {
     current: ArcSwap<CertifiedKey>,
 }
 
-/// What is to be said of a certificate.
+/// The message about a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concern {
     /// Whether clients refuse it now.
@@ -83,8 +83,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// What an operator should hear of the time of the certificate in use, with the remedy; nothing of one that is good for
-    /// a while. Clients refuse a certificate outside of its time.
+    /// What an operator should know about the validity of the certificate in use, with the remedy; nothing of one that is
+    /// valid for a while. Clients refuse a certificate outside of its time.
     pub fn concern(&self, now: DateTime<Utc>) -> Option<Concern> {
         let validity = Validity::of(self.current.load().end_entity_cert().ok()?, &self.provider)?;
         let text = format!("{}: {}", self.files.certificate.display(), validity.concern(now)?);

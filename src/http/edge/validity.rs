@@ -10,10 +10,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, Error, RootCertStore};
 
-/// So long before its end a certificate should be replaced.
+/// The time before its end at which a certificate should be replaced.
 const SOON: TimeDelta = TimeDelta::days(14);
 
-/// A moment before and one behind every certificate, in seconds.
+/// A moment before every certificate and one after it, in seconds.
 const ENDS: [u64; 2] = [0, 253_402_300_799];
 
 /// The time in which clients take a certificate.
@@ -25,12 +25,12 @@ pub(super) struct Validity {
     until: DateTime<Utc>,
 }
 
-/// How a certificate stands at a moment.
+/// The state of a certificate at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Its time has not begun.
     Early,
-    /// Clients take it for a while yet.
+    /// Clients still accept it for a while.
     Good,
     /// It ends soon.
     EndsSoon,
@@ -41,8 +41,8 @@ pub(super) enum Standing {
 impl Validity {
     /// That of the certificate; nothing if it does not say.
     ///
-    /// The library tells these times alone where it refuses a certificate because of them, so it is asked for a moment before
-    /// and one behind them.
+    /// The library reports these times only when it refuses a certificate because of them, so it is asked for a moment
+    /// before and one after them.
     pub(super) fn of(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Option<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone()).ok()?;
@@ -70,10 +70,10 @@ impl Validity {
         }
     }
 
-    /// Ends before it begins, so that the library tells neither.
+    /// Ends before it begins, so that the library reports neither.
     const NEVER: Self = Self { from: DateTime::<Utc>::MAX_UTC, until: DateTime::<Utc>::MIN_UTC };
 
-    /// How it stands at `now`.
+    /// The state of the certificate at `now`.
     pub(super) fn standing(&self, now: DateTime<Utc>) -> Standing {
         match now {
             _ if *self == Self::NEVER => Standing::Over,
@@ -84,7 +84,7 @@ impl Validity {
         }
     }
 
-    /// What is to be said of it at `now`, with the remedy; nothing of one that is good for a while.
+    /// The message about it at `now`, with the remedy; nothing for one that is valid for a while.
     pub(super) fn concern(&self, now: DateTime<Utc>) -> Option<String> {
         let text = |time: DateTime<Utc>| time.format("%Y-%m-%dT%H:%M:%SZ");
         let remedy = "put a new one there, and send SIGHUP to a service that runs";

@@ -16,7 +16,7 @@ use crate::service::{Caller, Services};
 /// The state as of the moment that a list asks for; the present one without `at`.
 ///
 /// # Errors
-/// 400 for what is no moment of the past, and beside `explain`; 410 for what is too long ago.
+/// 400 for what is no moment of the past, and together with `explain`; 410 for what is too long ago.
 pub(in crate::http) async fn of_list(
     state: web::Data<HttpState>,
     params: &ListParams,
@@ -26,10 +26,10 @@ pub(in crate::http) async fn of_list(
     Ok(past(&state, &params.sent, access).await?.unwrap_or(state))
 }
 
-/// Refuses a moment of the past beside what speaks of the present alone.
+/// Refuses a moment of the past together with parameters that are only for the present.
 ///
 /// # Errors
-/// 400 for `explain` and for a pipeline beside it.
+/// 400 for `explain` and for a pipeline.
 pub(in crate::http) fn refuse_beside_others(params: &ListParams) -> Result<(), ApiError> {
     if params.query.explain && params.sent.get(AT).is_some() {
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
@@ -37,7 +37,7 @@ pub(in crate::http) fn refuse_beside_others(params: &ListParams) -> Result<(), A
     if params.query.stages.is_some() { refuse_beside_pipeline(&params.sent) } else { Ok(()) }
 }
 
-/// The same for a single read, which knows no other parameter.
+/// The same for a single read, which has no other parameter.
 ///
 /// # Errors
 /// As [`of_list`], and 400 for any other parameter.
@@ -58,7 +58,7 @@ pub(in crate::http) async fn of_read<R: Resource>(
     Ok(with_services(&state, services))
 }
 
-/// Refuses a moment of the past beside a pipeline.
+/// Refuses a moment of the past together with a pipeline.
 ///
 /// # Errors
 /// 400 if there is one.

@@ -32,13 +32,13 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often a silent stream looks whether its token is still good.
 const CHECK: Duration = Duration::from_secs(2);
-/// So many parts of a stream wait for its reader.
+/// The maximum number of parts of a stream that wait for its reader.
 const WAITING: usize = 4;
-/// A page looks at so many batches of changes at the most, so that a filter that matches little does not hold it up.
+/// The maximum number of batches of changes examined for a page, so that a filter that matches little does not hold it up.
 const MOST_BATCHES: usize = 20;
-/// A page ends with the event that brings it to so many bytes.
+/// The size in bytes at which a page ends, with the event that reaches it.
 const PAGE_BYTES: usize = 1024 * 1024;
-/// A part of a stream ends with the event that brings it to so many bytes.
+/// The size in bytes at which a part of a stream ends, with the event that reaches it.
 const PART_BYTES: usize = 64 * 1024;
 const LIMIT: u64 = 100;
 
@@ -132,7 +132,7 @@ async fn understood(
     Ok(Asked { question: Question { resources, filter }, view, since, limit })
 }
 
-/// The changes behind `since` as a page; without `since` an empty one that says where to go on.
+/// The changes after `since` as a page; without `since` an empty one with the cursor to continue from.
 async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpResponse, ApiError> {
     let feed = &state.services.feed;
     let mut next = match asked.since {
@@ -254,17 +254,17 @@ impl Stream {
         }
     }
 
-    /// The caller as he is now: a token that was revoked ends the stream.
+    /// The caller as of now: a token that was revoked ends the stream.
     async fn caller(&self) -> Result<Arc<Caller>, ApiError> {
         let caller = sign_on::authenticate(&self.state.services, self.authorization.as_ref(), None).await?;
         self.asked.question.permitted(&caller.rights)?;
         Ok(caller)
     }
 
-    /// Tells of a batch; nothing when the reader has gone. What the reader is to get next is in `part`.
+    /// Sends a batch; nothing when the reader has gone. `part` holds what the reader gets next.
     async fn tell(&self, batch: &Batch, part: &mut String) -> Result<Option<()>, ApiError> {
         if !batch.entries().iter().any(|entry| self.asked.question.concerns(entry)) {
-            // What the caller may hear is asked at the next check: this tells nothing.
+            // What the caller may see is determined at the next check: this sends nothing.
             return Ok(Some(()));
         }
         let state = web::Data::clone(&self.state);
@@ -287,7 +287,7 @@ impl Stream {
     }
 
     /// Sends a part; nothing when the reader has gone. A large one counts as the caller's memory until it is taken, and
-    /// nothing else waits beside it.
+    /// nothing else waits at the same time.
     async fn send(&self, part: String) -> Result<Option<()>, ApiError> {
         let is_large = part.len() >= PART_BYTES;
         let mut share = admission::current().share();

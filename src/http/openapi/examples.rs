@@ -17,7 +17,7 @@ pub struct Example {
     pub method: String,
     /// The path, with parameters.
     pub path: String,
-    /// The body of the request; a text stands as it is.
+    /// The body of the request; a text is used unchanged.
     pub request: Option<Value>,
     /// The media type of a body that is no JSON.
     pub media_type: Option<String>,

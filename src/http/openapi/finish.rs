@@ -227,7 +227,7 @@ fn add_variables(operation: &mut Value, path: &str) {
     operation["parameters"] = json!(parameters);
 }
 
-/// The header with what is said about a change, where a change has a log entry.
+/// The header with the comment on a change, where a change has a log entry.
 fn add_comment(operation: &mut Value, route: &RouteInfo) {
     let is_recorded = ["objects", "types", "categories", "import"].contains(&tag(route.path));
     let reads = matches!(route.method.as_str(), "GET" | "QUERY")
@@ -247,7 +247,7 @@ fn add_comment(operation: &mut Value, route: &RouteInfo) {
     operation["parameters"] = json!(parameters);
 }
 
-/// UTF-8 in percent encoding, without control characters. What needs no escape may stand as it is, a space too.
+/// UTF-8 in percent encoding, without control characters. What needs no escape may be written unescaped, a space too.
 const COMMENT: &str = concat!(
     "^([ -$&-~]|%[2-6][0-9A-Fa-f]|%7[0-9A-Ea-e]",
     // Two bytes, without U+0080 to U+009F.

@@ -66,7 +66,7 @@ pub fn document() -> &'static Value {
     &DOCUMENT
 }
 
-/// The same in OpenAPI 3.1, for generators that know no later version: the method QUERY stands under `x-query`.
+/// The same in OpenAPI 3.1, for generators that know no later version: the method QUERY is under `x-query`.
 pub fn document_for_3_1() -> Value {
     older(DOCUMENT.clone())
 }

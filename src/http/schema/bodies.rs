@@ -126,7 +126,7 @@ fn revert_rules() -> Value {
     json!({"properties": {"to": to, "dry_run": dry_run}})
 }
 
-/// What a table is asked for.
+/// The request of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// What is refused counts.
@@ -247,7 +247,7 @@ fn object_rules() -> Value {
     merged(said, &json!({"properties": {"public_id": chosen_id()}}))
 }
 
-/// What is said of members, each with its name.
+/// The descriptions of members, each with its name.
 fn described(members: &[(&str, &str)]) -> Value {
     let said = |(name, text): &(&str, &str)| ((*name).to_owned(), json!({"description": text}));
     json!({"properties": members.iter().map(said).collect::<Map<_, _>>()})

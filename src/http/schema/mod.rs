@@ -7,7 +7,7 @@ pub mod views;
 /// Describes an operation before its handler: summary, parameters, body and answers.
 ///
 /// The description is a type with the handler's name, so `http::routes` writes the name once for both. The library wants a
-/// method and a path here; nobody reads them, those of `http::routes` count.
+/// method and a path here; they are not used, those of `http::routes` count.
 macro_rules! operation {
     ($(#[$($doc:tt)*])* $name:ident: $($described:tt)*) => {
         #[expect(non_camel_case_types, reason = "it has the name of its handler")]

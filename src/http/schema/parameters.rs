@@ -6,7 +6,7 @@
 use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-/// What every list knows.
+/// The parameters of every list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Listing {
@@ -24,7 +24,7 @@ pub struct Listing {
     /// The page.
     #[param(required = false, schema_with = page)]
     pub page: u64,
-    /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
+    /// Items on a page; 0 is the maximum, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000, default = 10)]
     pub limit: u64,
     /// Where the page begins, in place of `page`: the cursor in the link `next` of the page before it. An empty one begins
@@ -49,7 +49,7 @@ pub struct Paging {
     /// The page.
     #[param(required = false, schema_with = page)]
     pub page: u64,
-    /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
+    /// Items on a page; 0 is the maximum, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000)]
     pub limit: u64,
     /// Where the page begins, in place of `page`: the cursor in the link `next` of the page before it. An empty one begins
@@ -92,10 +92,10 @@ pub struct Following {
     /// What events hold of the document: as stored, rendered, or nothing.
     #[param(required = false, schema_with = changes_view)]
     pub view: String,
-    /// The cursor to go on from: the id of an event, or `next` of a page; or a time of RFC 3339. From now on without it.
+    /// The cursor to continue from: the id of an event, or `next` of a page; or a time of RFC 3339. From now on without it.
     #[param(required = false, min_length = 1, format = "cursor")]
     pub since: String,
-    /// Most events of a page; not for streams.
+    /// The maximum number of events of a page; not for streams.
     #[param(required = false, minimum = 1, default = 100)]
     pub limit: u64,
 }
@@ -104,7 +104,8 @@ pub struct Following {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Replay {
-    /// The cursor behind which it goes on: the id of an event, `next` of a page of changes, a `sequence`, or a time of RFC 3339.
+    /// The cursor after which it continues: the id of an event, `next` of a page of changes, a `sequence`, or a time of RFC
+    /// 3339.
     #[param(min_length = 1, format = "cursor")]
     pub since: String,
 }
@@ -113,7 +114,7 @@ pub struct Replay {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DescriptionVersion {
-    /// The version of OpenAPI. In 3.1 the method QUERY stands under `x-query`.
+    /// The version of OpenAPI. In 3.1 the method QUERY is under `x-query`.
     #[param(required = false, schema_with = openapi_version)]
     pub version: String,
 }
@@ -130,7 +131,7 @@ pub struct Moments {
     pub to: String,
 }
 
-/// What an export of objects knows.
+/// The parameters of an export of objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ExportParameters {
@@ -155,7 +156,7 @@ pub struct ExportParameters {
     /// For tables: id, state and fields, or all members of objects.
     #[param(required = false, schema_with = export_columns)]
     pub columns: String,
-    /// For CSV: what stands between two cells.
+    /// For CSV: the character between two cells.
     #[param(required = false, schema_with = delimiter)]
     pub delimiter: String,
     /// For CSV: which cells are in quotes.
@@ -181,7 +182,7 @@ pub struct ExportParameters {
     pub port: u16,
 }
 
-/// What an import of objects knows.
+/// The parameters of an import of objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ImportParameters {
@@ -223,7 +224,7 @@ pub struct Explain {
     pub explain: bool,
 }
 
-/// What lists of objects know beside that.
+/// Further parameters of lists of objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ObjectListing {
@@ -260,7 +261,7 @@ pub struct RightListing {
     pub optional: String,
 }
 
-/// What deleting a type knows.
+/// The parameters for deleting a type.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Cascade {
@@ -269,16 +270,16 @@ pub struct Cascade {
     pub cascade: bool,
 }
 
-/// What deleting objects knows.
+/// The parameters for deleting objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct References {
-    /// What becomes of references to the object.
+    /// What is done with references to the object.
     #[param(required = false, schema_with = on_references)]
     pub on_references: String,
 }
 
-/// What writes to many objects know.
+/// The parameters of writes to many objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Selected {
@@ -291,7 +292,7 @@ pub struct Selected {
     pub expected_count: u64,
 }
 
-/// What creating many objects knows.
+/// The parameters for creating many objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Atomic {
@@ -300,7 +301,7 @@ pub struct Atomic {
     pub atomic: bool,
 }
 
-/// What deleting a group knows.
+/// The parameters for deleting a group.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupMembers {
@@ -374,7 +375,7 @@ fn tree_view() -> Schema {
     words(said, &["list", "tree"]).default(Some("list".into())).into()
 }
 
-/// Without a default, because it must not be sent beside `view`.
+/// Without a default, because it must not be sent together with `view`.
 fn other_tree_view() -> Schema {
     words("Another name of `view`; send one of them.", &["list", "tree"]).into()
 }

@@ -371,7 +371,7 @@ pub struct RenderedField {
     pub label: String,
     /// The value; null where there is none.
     pub value: Value,
-    /// What there is to choose from.
+    /// The options to choose from.
     #[serde(default)]
     pub options: Vec<FieldOption>,
     /// The types that it may refer to.
@@ -498,7 +498,7 @@ pub struct LogEntry {
     /// The user's name at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_name: Option<String>,
-    /// What the user said about it in `Inventory-Comment`.
+    /// The user's comment from `Inventory-Comment`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// The request.
@@ -513,11 +513,11 @@ pub struct LogEntry {
 pub struct Changes {
     /// The events in their order.
     pub results: Vec<ChangeEvent>,
-    /// The cursor to go on from.
+    /// The cursor to continue from.
     pub next: String,
 }
 
-/// A change, as a follower hears of it.
+/// A change, as a follower receives it.
 #[derive(Serialize, ToSchema)]
 pub struct ChangeEvent {
     /// `objects`, `types` or `categories`. Streams have it as the name of the event.
@@ -727,7 +727,7 @@ pub struct Webhook {
     pub name: String,
     /// Where events go.
     pub url: String,
-    /// What it tells of: `objects`, `types`, `categories`.
+    /// The resources whose changes it sends: `objects`, `types`, `categories`.
     pub resources: Vec<String>,
     /// A MongoDB filter of objects, as text.
     #[schema(required)]
@@ -741,7 +741,7 @@ pub struct Webhook {
     /// Why it is paused.
     #[schema(required)]
     pub reason: Option<String>,
-    /// The user whose rights and access lists decide what it tells: who saved it last.
+    /// The user whose rights and access lists decide what it sends: the last one who saved it.
     pub author_id: i64,
     /// When it was made.
     pub creation_time: String,
@@ -797,13 +797,13 @@ pub struct ServiceInfo {
     pub version: String,
     /// The version of MongoDB whose answers filters, expressions and pipelines give.
     pub query_language: String,
-    /// Where the data lies.
+    /// Where the data is stored.
     pub store: StoreInfo,
     /// Links by name: the lists, the API description and its page.
     pub links: BTreeMap<String, String>,
 }
 
-/// Where the data lies.
+/// Where the data is stored.
 #[derive(Serialize, ToSchema)]
 pub struct StoreInfo {
     /// `embedded` or `mongodb`.

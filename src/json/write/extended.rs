@@ -68,7 +68,7 @@ fn write_notation(
     Ok(())
 }
 
-/// A length, the subtype, the bytes; the old generic subtype repeats the length in front of the bytes.
+/// A length, the subtype, the bytes; the old generic subtype repeats the length before the bytes.
 fn write_binary(bytes: &[u8], members: &mut ObjectWriter<'_>) -> Result<(), CorruptBson> {
     const OLD_GENERIC: u8 = 2;
     let (&subtype, content) = bytes.get(4..).and_then(<[u8]>::split_first).ok_or(CUT_OFF)?;

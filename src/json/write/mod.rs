@@ -22,7 +22,7 @@ use crate::raw::{Elements, Value};
 
 /// The maximum nesting of documents. MongoDB stores at most 100 levels; deeper bytes are an attack on the stack.
 const MAX_DEPTH: u32 = 200;
-/// What is said of more.
+/// The message about deeper documents.
 pub const TOO_DEEP: &str = "documents within documents without end";
 
 /// How a document is shown.
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(out, b"kept");
     }
 
-    /// What the text must parse to, said by other means than the writer's.
+    /// What the text must parse to, built without the writer.
     fn expected(value: &Bson) -> Json {
         match value {
             Bson::Document(members) => Json::Object(members.iter().map(|(k, v)| (k.clone(), expected(v))).collect()),

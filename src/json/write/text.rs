@@ -79,7 +79,7 @@ fn classify(bytes: &[u8]) -> u8 {
     }
 }
 
-/// The same for eight bytes at once: in each comparison the top bit of a byte tells about that byte. Borrows between
+/// The same for eight bytes at once: in each comparison the top bit of a byte is the answer for that byte. Borrows between
 /// bytes only ever mark a neighbour of a byte that is marked itself, so "any" is exact.
 #[inline]
 fn classify_word(word: u64) -> u8 {

@@ -1,4 +1,4 @@
-//! The history of a package is taken along into a store that has no other. Then documents need no entries of this
+//! The history of a package is imported into a store that has no other. Then documents need no entries of this
 //! import. Into any other store only the documents come, each with an entry.
 
 use std::collections::HashSet;

@@ -87,7 +87,7 @@ pub struct Stores<'a> {
     pub recorded: &'a dyn Store,
 }
 
-/// Imports the package in `directory`; tells `hear` of every bad line.
+/// Imports the package in `directory`; calls `hear` for every bad line.
 ///
 /// # Errors
 /// [`MovingError`]. Nothing was changed, unless it is [`MovingError::Stopped`].
@@ -135,7 +135,7 @@ pub async fn import(
         if !import.takes_history {
             import.store = stores.recorded;
         }
-        // In front of everything: nobody else may get an id that what comes still names.
+        // Before everything: nobody else may get an id that later lines still name.
         ids::pass(stores.plain, import.manifest.ids.clone()).await?;
         import.write().await?;
     }
@@ -166,7 +166,7 @@ impl LineAction {
 
 struct Import<'a> {
     store: &'a dyn Store,
-    /// Whether the entries of the package are taken along: the store has no others.
+    /// Whether the entries of the package are imported: the store has no others.
     takes_history: bool,
     directory: &'a Path,
     manifest: Manifest,
@@ -263,7 +263,7 @@ async fn commit(store: &dyn Store, changes: Vec<Change>, conditions: &[Condition
     store.commit(Unit { conditions: conditions.to_vec(), changes }).await.map(drop)
 }
 
-/// Tells of bad lines, and counts them.
+/// Reports bad lines, and counts them.
 struct Report<'a> {
     hear: &'a mut dyn FnMut(&BadLine),
     part: PackagePart,

@@ -1,4 +1,4 @@
-//! The objects, a batch of lines at a time: once to check them, once more to write them.
+//! The objects, a batch of lines at a time: first to check them, then to write them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -72,7 +72,7 @@ impl Import<'_> {
             let count = lines.len() as u64;
             let decided = self.decide_objects(lines, None).await?;
             if self.report.lines > refused {
-                // Somebody else has changed the store since the check.
+                // Another client has changed the store since the check.
                 return Err(stopped(StoreError::Stale));
             }
             for (_, action, _) in decided {
@@ -263,7 +263,7 @@ fn projected(filter: &Filter, members: &Document) -> Option<Projection> {
     Projection::parse(members, filter).ok()
 }
 
-/// An object has a type, also when somebody else deletes types meanwhile.
+/// An object has a type, also when another client deletes types meanwhile.
 fn types_of(actions: &[LineAction]) -> Vec<Condition> {
     let types: BTreeSet<i64> = actions
         .iter()

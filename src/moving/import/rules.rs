@@ -60,7 +60,7 @@ pub(super) fn read(
     let id = integer(line, "public_id");
     if part != PackagePart::Settings {
         read.wrong.extend(match id {
-            // What a store had, another one takes, as long as ids are left behind it.
+            // An id of one store is valid in another, as long as ids are left after it.
             Some(id) => (!(1..=MOST_ID).contains(&id))
                 .then(|| Violation::new("/public_id", format!("{id} is no id: ids are from 1 to {MOST_ID}"))),
             None => Some(Violation::new("/public_id", "is required: a whole number")),

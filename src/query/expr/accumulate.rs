@@ -147,7 +147,7 @@ impl Total {
         self.sum().into()
     }
 
-    /// The mean of so many numbers; null without one.
+    /// The mean of `count` numbers; null without one.
     pub(in crate::query) fn average_value(&self, count: i64) -> Bson {
         if count > 0 { self.average(count).into() } else { Bson::Null }
     }

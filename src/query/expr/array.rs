@@ -330,7 +330,7 @@ fn parse_zip(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: 
         defaults = vec![Some(ExprNode::Constant(Some(Bson::Null))); inputs.len()];
     }
     inputs.extend(defaults);
-    // The first operand tells whether the second half of the others are defaults.
+    // The first operand decides whether the second half of the others are defaults.
     inputs.insert(0, Some(ExprNode::Constant(Some(Bson::Boolean(longest)))));
     Ok(call(operator, inputs))
 }

@@ -1,4 +1,4 @@
-//! Truth, comparison and choice: `$and`, `$or`, `$not`, `$eq` and its kin, `$cmp`, `$cond`, `$ifNull`, and tests of
+//! Booleans, comparison and choice: `$and`, `$or`, `$not`, `$eq` and the like, `$cmp`, `$cond`, `$ifNull`, and tests of
 //! types.
 
 use std::cmp::Ordering;
@@ -63,7 +63,7 @@ fn or(arguments: &Arguments<'_>) -> Outcome {
     found(any(arguments, true)?)
 }
 
-/// Whether some operand has this truth value; later operands are not evaluated.
+/// Whether some operand equals `truth` as a boolean; later operands are not evaluated.
 fn any(arguments: &Arguments<'_>, truth: bool) -> Result<bool, EvalError> {
     for value in arguments.each() {
         if is_true(value?.as_ref()) == truth {

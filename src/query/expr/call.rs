@@ -26,7 +26,7 @@ pub(super) struct Operator {
 pub(super) enum Shape {
     /// A list of this many; a single one needs no list.
     Exactly(usize),
-    /// A list from so many to so many.
+    /// A list of at least the first number of operands, and at most the second.
     Between(usize, usize),
     /// A list of any length.
     Any,

@@ -1,7 +1,7 @@
 //! The comparisons that MongoDB extracts from an expression in a filter, to use them with an index.
 //!
-//! They follow from the expression and stand beside it. So expression and comparisons form an `$and`, and are evaluated
-//! in its place.
+//! They follow from the expression. So expression and comparisons form an `$and`, which is evaluated in place of the
+//! expression.
 
 use bson::Bson;
 
@@ -44,7 +44,7 @@ impl Comparisons {
         if parts.len() == 1 { parts.remove(0) } else { list(parts) }
     }
 
-    /// A path beside a constant, whichever comes first.
+    /// A path compared with a constant, whichever comes first.
     fn one(call: &Call) -> Option<Self> {
         const TURNED: [(&str, &str); 5] =
             [("$eq", "$eq"), ("$gt", "$lt"), ("$gte", "$lte"), ("$lt", "$gt"), ("$lte", "$gte")];

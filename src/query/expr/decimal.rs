@@ -116,7 +116,7 @@ impl Decimal {
         round(value < 0.0, &coefficient.into(), exponent, false)
     }
 
-    /// Drops zeros behind the point.
+    /// Drops trailing zeros of the fraction.
     pub(super) fn with_fewest_places(self) -> Self {
         let Self::Finite { negative, mut coefficient, mut exponent } = self else { return self };
         while exponent < 0 && coefficient != 0 && coefficient.is_multiple_of(10) {

@@ -84,7 +84,7 @@ fn decode(value: Stored<'_>) -> Result<Bson, EvalError> {
     })
 }
 
-/// The values that variables stand for: a frame of them and the frames around it.
+/// The values of variables: a frame of them and the frames around it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     root: &'a Root<'a>,

@@ -7,7 +7,7 @@ use bson::Bson;
 
 use crate::query::compare::compare_bson;
 
-/// So many values at most, in their order. Values come in one at a time, and each costs the logarithm of what is kept.
+/// A bounded number of values, in their order. Values come in one at a time, and each costs the logarithm of what is kept.
 pub(in crate::query) struct Extremes {
     kept: BTreeSet<Arrived>,
     seen: u64,
@@ -26,7 +26,7 @@ impl Extremes {
         Self { kept: BTreeSet::new(), seen: 0, count, largest }
     }
 
-    /// Takes a value; gives back what is out: the one before it that was furthest from the end, or the value itself.
+    /// Takes a value; returns the dropped one: the kept value furthest from the wanted extreme, or the new value.
     pub(in crate::query) fn add(&mut self, value: Bson) -> Option<Bson> {
         let mut out = None;
         if self.kept.len() >= self.count {

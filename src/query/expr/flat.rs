@@ -5,7 +5,7 @@
 
 use bson::Bson;
 
-/// The operators: truth, comparison, choice, and simple numbers and dates.
+/// The operators: booleans, comparison, choice, and simple numbers and dates.
 const OPERATORS: [&str; 25] = [
     "$and",
     "$or",
@@ -36,7 +36,7 @@ const OPERATORS: [&str; 25] = [
 
 /// How many operators an expression has, if it is flat but for their number.
 ///
-/// It is asked what the client wrote: a server gets that, and not what was computed of it ahead.
+/// The expression must be the one that the client wrote: a server gets that, and not the one with constants computed ahead.
 pub(super) fn operators(expression: &Bson) -> Option<usize> {
     match expression {
         Bson::String(text) if text.starts_with("$$") => (text == "$$NOW").then_some(0),

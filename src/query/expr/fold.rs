@@ -136,7 +136,7 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<ExprNode, EvalError> {
 /// Flattens operands with the same operator: `[[a, b], c]` becomes `[a, b, c]`.
 fn flatten(call: &mut Call) {
     let operator = call.operator;
-    // A single operand of these may be an array of values; beside others it has another meaning.
+    // A single operand of these may be an array of values; with other operands an array has another meaning.
     let gathers = matches!(operator.name, "$sum" | "$min" | "$max");
     if gathers && call.operands.len() == 1 {
         return;

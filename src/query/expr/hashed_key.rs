@@ -67,7 +67,7 @@ fn append_members(message: &mut Vec<u8>, members: &[u8]) {
         append_type(message, type_rank(value.view()));
         message.extend(name);
         message.push(0);
-        // The type stands in front of the name, not behind it again.
+        // The type comes before the name, and is not repeated after it.
         let mut contents = Vec::new();
         append(&mut contents, value);
         message.extend(contents.split_off(4));

@@ -138,7 +138,7 @@ impl Expression {
         matches!(self.node, ExprNode::Constant(_))
     }
 
-    /// The comparisons in it that stand beside it as conditions, if it is a condition itself.
+    /// The comparisons in it that may be added to it as conditions, if it is a condition itself.
     pub(in crate::query) fn comparisons(&self) -> Option<Comparisons> {
         Comparisons::of(&self.node)
     }

@@ -230,7 +230,7 @@ fn size(bytes: usize) -> Outcome {
 
 fn binary_size(arguments: &Arguments<'_>) -> Outcome {
     match arguments.value(0)? {
-        // The old subtype has its length once more in front of its bytes, and MongoDB counts that.
+        // The old subtype repeats its length before its bytes, and MongoDB counts that.
         Some(Bson::Binary(binary)) if binary.subtype == BinarySubtype::BinaryOld => size(binary.bytes.len() + 4),
         Some(Bson::Binary(binary)) => size(binary.bytes.len()),
         Some(Bson::String(text)) => size(text.len()),

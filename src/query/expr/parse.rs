@@ -26,7 +26,7 @@ impl<'a> ExprParser<'a> {
         Self { location, frames: Vec::new(), depth: 0 }
     }
 
-    /// The same, where `$$CURRENT` is bound, and other variables behind it.
+    /// The same, where `$$CURRENT` is bound, followed by other variables.
     pub(super) fn on_current(location: &'a mut Location, others: &[&str]) -> Self {
         let names = std::iter::once("CURRENT").chain(others.iter().copied());
         Self { frames: vec![names.map(str::to_owned).collect()], ..Self::new(location) }
@@ -70,7 +70,7 @@ impl<'a> ExprParser<'a> {
         self.within(name, |parser| parser.refuse(code, message))
     }
 
-    /// Reads something that lies one step further in.
+    /// Reads a part that is nested one level deeper.
     pub(super) fn within<T>(
         &mut self,
         step: &str,
@@ -101,7 +101,7 @@ impl<'a> ExprParser<'a> {
         node
     }
 
-    /// An operand that lies one step further in.
+    /// An operand that is nested one level deeper.
     pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<ExprNode, QueryError> {
         self.within(step, |parser| parser.expression(value))
     }

@@ -11,7 +11,7 @@ use crate::query::budget::Budget;
 use crate::query::error::{EvalError, QueryError, code, is_longer, regex_too_long};
 use crate::query::regex::Regex;
 
-/// What is asked about the matches.
+/// The requested result of the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RegexQuestion {
     First,

@@ -186,7 +186,7 @@ fn set_difference(arguments: &Arguments<'_>) -> Outcome {
 
 fn set_is_subset(arguments: &Arguments<'_>) -> Outcome {
     let [left, right] = arguments.values()?;
-    // With a constant second operand MongoDB runs a variant with numbers of its own.
+    // With a constant second operand MongoDB runs a variant with other error codes.
     let prepared = arguments.is_constant(1) && !arguments.is_constant(0);
     let (left, right) = two_arrays(arguments, left, right, if prepared { (17310, 17311) } else { (17046, 17042) })?;
     let whole = set_of(right);

@@ -94,7 +94,7 @@ fn by_members(keys: &Document, left: &Bson, right: &Bson) -> Ordering {
     orders.fold(Ordering::Equal, Ordering::then)
 }
 
-/// The member at the end of the path. One that is missing, or lies behind an array, sorts as null.
+/// The member at the end of the path. One that is missing, or is in an array, sorts as null.
 fn member<'a>(element: &'a Bson, path: &str) -> &'a Bson {
     let mut value = element;
     for name in path.split('.') {

@@ -166,7 +166,7 @@ fn index_of_bytes(arguments: &Arguments<'_>) -> Outcome {
     if token.is_empty() {
         return found(if start <= end { length(start) } else { -1 });
     }
-    // A token lies between characters, so parts of characters at both ends of the window do not matter.
+    // A token begins and ends between characters, so parts of characters at both ends of the window do not matter.
     let (from, to) = (string.ceil_char_boundary(start), string.floor_char_boundary(end));
     let hit = string.get(from..to).and_then(|window| window.find(&token));
     found(hit.map_or(-1, |index| length(index + from)))

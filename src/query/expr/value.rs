@@ -1,4 +1,4 @@
-//! Conversions of values for operators: type name, truth, number, string.
+//! Conversions of values for operators: type name, boolean, number, string.
 
 use bson::Bson;
 
@@ -34,7 +34,7 @@ pub(super) fn is_nullish(value: Option<&Bson>) -> bool {
     matches!(value, None | Some(Bson::Null | Bson::Undefined))
 }
 
-/// The truth of a value: zeros, false and the absent are false, everything else is true.
+/// The value as a boolean: zeros, false and the absent are false, everything else is true.
 pub(super) fn is_true(value: Option<&Bson>) -> bool {
     match value {
         None | Some(Bson::Null | Bson::Undefined) => false,
@@ -173,7 +173,8 @@ impl Number {
     }
 }
 
-/// A function of doubles. With a decimal among the numbers its value is a decimal: of 15 digits, as a double counts beside one.
+/// A function of doubles. With a decimal among the numbers its value is a decimal: of 15 digits, like a double that is
+/// computed with a decimal.
 pub(super) fn through_doubles<const N: usize>(numbers: [Number; N], function: impl FnOnce([f64; N]) -> f64) -> Number {
     let value = function(numbers.map(Number::to_double));
     if numbers.iter().any(|number| matches!(number, Number::Decimal(_))) {

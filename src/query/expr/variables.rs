@@ -42,7 +42,7 @@ pub(super) struct Filtering {
 pub(super) struct Folded {
     /// The array.
     pub(super) input: ExprNode,
-    /// What there is before the first element.
+    /// The value before the first element.
     pub(super) initial: ExprNode,
     /// The expression, which sees `$$value` and `$$this`.
     pub(super) body: ExprNode,

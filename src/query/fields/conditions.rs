@@ -14,7 +14,7 @@ use crate::query::operators::{is_operators, truthy};
 struct Rewritten {
     /// What a server may be asked. Alone they find all that the filter finds, and maybe more.
     stored: Vec<Document>,
-    /// What the service tests beside them.
+    /// What the service tests in addition.
     tested: Vec<Document>,
 }
 
@@ -109,7 +109,7 @@ fn logical(operator: &str, branches: Vec<Rewritten>) -> Rewritten {
     Rewritten { stored: stored.into_iter().collect(), tested }
 }
 
-/// All of it holds. One condition stands beside the others where the name is free.
+/// All of it holds. One condition joins the others where the name is free.
 fn joined(mut others: Document, mut conditions: Vec<Document>) -> Document {
     if conditions.len() == 1 && conditions[0].keys().all(|name| !others.contains_key(name)) {
         others.extend(conditions.remove(0));
@@ -127,8 +127,8 @@ fn joined(mut others: Document, mut conditions: Vec<Document>) -> Document {
 /// The operators that bound a value.
 const BOUNDS: [&str; 4] = ["$gt", "$gte", "$lt", "$lte"];
 
-/// What is said of one field. Each operator is met by a value of its own. Only bounds stand together, so that an index goes from
-/// the one to the other: of several entries of one name, one meets them all.
+/// The conditions on one field. Each operator may be met by another value. Only bounds are kept together, so that an index
+/// is read from the one to the other: of several entries of one name, one meets them all.
 fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
     let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
         return one(fields, path, "$eq", said, said);
@@ -181,7 +181,7 @@ fn both(mut one: Rewritten, other: Rewritten) -> Rewritten {
 
 /// What one operator says, none that negates.
 ///
-/// Several entries of one name are an array of their values. So each entry tells for itself what is said of elements and of
+/// Several entries of one name are an array of their values. So each entry alone decides conditions on elements and on
 /// members of elements, as long as no value is an array: an array in an array is no element.
 fn one(fields: &Fields, path: &FieldPath<'_>, operator: &str, operand: &Bson, said: &Bson) -> Rewritten {
     let is_missing = matches(said, &doc! {});
@@ -213,7 +213,7 @@ fn some_entry(path: &FieldPath<'_>, said: &Bson) -> Document {
     doc! { STORED: { "$elemMatch": { "name": path.name, path.in_entry(): said } } }
 }
 
-/// Whether it is said of elements of an array alone, and never of an array as a whole.
+/// Whether it is a condition on elements of an array alone, and never on an array as a whole.
 fn is_of_elements(operator: &str, operand: &Bson) -> bool {
     let is_whole = |value: &Bson| matches!(value, Bson::Array(_) | Bson::MinKey | Bson::MaxKey);
     match operator {

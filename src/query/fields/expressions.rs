@@ -6,7 +6,7 @@ use super::{FieldPath, Fields};
 use crate::query::entry;
 use crate::query::error::{Location, QueryError};
 
-/// What a text in an expression begins with that stands for a field.
+/// The prefix of a text in an expression that refers to a field.
 pub(super) const PREFIX: &str = "$f.";
 
 /// An expression without `$f.`; `array` is the path of the entries.

@@ -1,8 +1,8 @@
 //! `f.<name>`: the value of a field by its name, in filters, sorts, projections and expressions about objects.
 //!
 //! An object stores its fields as an array of entries with a name and a value. [`Entry`](super::Entry) says what `f.<name>` means.
-//! Here a question is rewritten once into one on that array, which indexes and servers know. Where that says not quite the same,
-//! it finds more, and a condition of the service beside it decides.
+//! Here a question is rewritten once into one on that array, which indexes and servers know. Where the rewritten question is
+//! not exact, it finds more, and the service tests an additional condition.
 
 mod conditions;
 mod expressions;
@@ -26,7 +26,7 @@ use crate::suggest;
 
 pub use pipelines::{keys_beside, order_stages};
 
-/// What a path begins with that stands for a field.
+/// The prefix of a path that refers to a field.
 const PREFIX: &str = "f.";
 /// The array of entries in a rendered object.
 pub const RENDERED: &str = "type_information.fields";
@@ -69,15 +69,15 @@ pub struct Fields {
     has_refused: Arc<AtomicBool>,
 }
 
-/// What stands behind `f.`.
+/// What follows `f.`.
 struct FieldPath<'p> {
     name: &'p str,
-    /// The path into the value, where the path goes on.
+    /// The path into the value, if the path does not end at the field.
     rest: Option<&'p str>,
 }
 
 impl FieldPath<'_> {
-    /// The path from an entry to what is meant.
+    /// The path from an entry to the member that the name addresses.
     fn in_entry(&self) -> String {
         self.rest.map_or_else(|| VALUE.to_owned(), |rest| format!("{VALUE}.{rest}"))
     }
@@ -124,7 +124,7 @@ impl Fields {
         now: DateTime,
         effort: &Effort,
     ) -> Result<Filter, QueryError> {
-        // What is wrong is said of what the client wrote, so this is read first.
+        // Errors refer to what the client wrote, so this is read first.
         let as_sent = Filter::parse_with(document, limits, now, effort)?;
         if !mentions_fields(document) {
             return Ok(as_sent);
@@ -137,7 +137,7 @@ impl Fields {
     /// to: [`STORED`] or [`RENDERED`].
     ///
     /// # Errors
-    /// As [`Projection::parse_with`]; a name that no type has; what else than 1 or 0 is said of a field.
+    /// As [`Projection::parse_with`]; a name that no type has; another value than 1 or 0 for a field.
     pub fn projection(
         &self,
         document: &Document,
@@ -164,7 +164,7 @@ impl Fields {
         Ok(field.map(|field| Path::of_field(field.name, field.rest)))
     }
 
-    /// The field that a path stands for. Names may have dots: the longest one that is known counts.
+    /// The field that a path refers to. Names may have dots: the longest one that is known counts.
     fn resolved<'p>(&self, path: &'p str, at: &Location) -> Result<Option<FieldPath<'p>>, QueryError> {
         let Some(said) = path.strip_prefix(PREFIX).filter(|_| !self.is_plain) else { return Ok(None) };
         let types = self.types.as_deref();

@@ -22,14 +22,14 @@ const KEYS: &str = "_sort_by_fields";
 const JOINED: &str = "_joined_by_field";
 
 impl Fields {
-    /// Compiles a client's pipeline on objects, see [`Pipeline::read_with`]. `f.<name>` may stand in `$match`, `$sort`, `$project`,
-    /// `$unset` and as the `localField` of a `$lookup`, and `$f.<name>` in expressions. Pipelines inside a stage are read in the
-    /// same way.
+    /// Compiles a client's pipeline on objects, see [`Pipeline::read_with`]. `f.<name>` may be used in `$match`, `$sort`,
+    /// `$project`, `$unset` and as the `localField` of a `$lookup`, and `$f.<name>` in expressions. Pipelines inside a stage
+    /// are read in the same way.
     ///
     /// # Errors
     /// As [`Pipeline::read_with`]; a name that no type has; what is not offered for a field.
     pub fn pipeline(&self, stages: &[Bson], terms: &Terms, effort: &Effort) -> Result<Pipeline, QueryError> {
-        // What is wrong is said of what the client wrote, so this is read first.
+        // Errors refer to what the client wrote, so this is read first.
         let as_sent = Pipeline::read_with(stages, terms, effort)?;
         if !stages.iter().any(value_mentions_fields) {
             return Ok(as_sent);
@@ -38,14 +38,14 @@ impl Fields {
         Pipeline::read_with(&rewritten, &Terms { limits: unlimited(&terms.limits), ..*terms }, effort)
     }
 
-    /// As it reads what stands behind these stages.
+    /// Reads what follows these stages.
     #[must_use]
     pub fn behind(&self, stages: &[Bson]) -> Self {
         let makes_others = |stage: &Bson| stage.as_document().is_some_and(Self::makes_others);
         Self { is_plain: self.is_plain || stages.iter().any(makes_others), ..self.clone() }
     }
 
-    /// Whether documents have a member `f` behind a stage, or are no objects.
+    /// Whether documents have a member `f` after a stage, or are no objects.
     fn makes_others(stage: &Document) -> bool {
         let is_f = |name: &str| name == "f";
         let is_stored = |name: &str| name.split('.').next() == Some(STORED);
@@ -146,7 +146,7 @@ impl Fields {
         Ok(written)
     }
 
-    /// The value of a field stands beside the document while others are looked up by it.
+    /// The value of a field is stored next to the document while others are looked up by it.
     fn lookup(&self, options: &Document, at: &mut Location, written: &mut Vec<Bson>) -> Result<(), QueryError> {
         let text = |name: &str| options.get_str(name).unwrap_or_default();
         at.enter("as");
@@ -178,7 +178,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Elements of a value stand nowhere in the document, so they must get a place first.
+    /// Elements of a value are at no place in the document, so they must get one first.
     fn refuse_unwinding(&self, operand: &Bson, at: &mut Location) -> Result<(), QueryError> {
         let options = operand.as_document();
         if let Some(name) = options.and_then(|options| options.get_str("includeArrayIndex").ok()) {
@@ -296,7 +296,7 @@ impl Fields {
         Ok(())
     }
 
-    /// What a stage makes cannot be called like a field: it would be a member `f` beside the fields.
+    /// A stage must not give its output the name of a field: it would be a member `f` in addition to the fields.
     fn refuse_writing(&self, name: &str, at: &mut Location) -> Result<(), QueryError> {
         let Some(field) = name.strip_prefix(PREFIX).filter(|_| !self.is_plain) else { return Ok(()) };
         at.enter(name);
@@ -318,8 +318,8 @@ fn flattened(members: &Document) -> Document {
     all
 }
 
-/// The values of the fields that are keys of an order, for a place beside the documents, and the order by them. `at` leads to that
-/// place, and `to_document` to the documents.
+/// The values of the fields that are keys of an order, for a place next to the documents, and the order by them. `at` leads
+/// to that place, and `to_document` to the documents.
 pub fn keys_beside(sort: &Sort, at: &str, to_document: &str) -> (Document, Document) {
     let (mut values, mut order) = (Document::new(), Document::new());
     let mut names: Vec<&str> = Vec::new();
@@ -343,7 +343,7 @@ pub fn keys_beside(sort: &Sort, at: &str, to_document: &str) -> (Document, Docum
 
 /// The stages that order documents as a sort does. With `wholly`, documents with equal keys are ordered by all that they have.
 ///
-/// The values of fields stand beside the document meanwhile.
+/// The values of fields are stored next to the document meanwhile.
 pub fn order_stages(sort: &Sort, wholly: bool) -> Vec<Bson> {
     let (mut beside, mut order) = keys_beside(sort, KEYS, "");
     if wholly {

@@ -193,7 +193,7 @@ fn a_name_that_no_type_has_is_refused_with_its_place_and_the_nearest() {
     let elsewhere = error(doc! { "type_id": { "$in": [2] }, "f.a": 1 });
     assert_eq!(elsewhere.message, "no type with this type_id has a field named \"a\"; did you mean b or x?");
     assert_eq!(error(doc! { "$expr": { "$eq": ["$f.zz", 1] } }).pointer, "/$expr/$eq/0");
-    // What is wrong with a condition is said of what was sent.
+    // Errors in a condition refer to what was sent.
     assert_eq!(error(doc! { "f.a": { "$mod": [0, 1] } }).pointer, "/f.a/$mod");
 }
 

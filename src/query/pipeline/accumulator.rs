@@ -9,7 +9,7 @@ use crate::query::error::code;
 use crate::query::expr::Expression;
 use crate::suggest::hint;
 
-/// A member of a group: its name, and what is made of the documents.
+/// A member of a group: its name, and what is computed from the documents.
 #[derive(Debug, Clone)]
 pub(super) struct Accumulator {
     pub(super) name: String,
@@ -20,7 +20,7 @@ pub(super) struct Accumulator {
     pub(super) count: Option<Expression>,
 }
 
-/// What is made of the values.
+/// What is computed from the values.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     /// `$sum`, `$count`.

@@ -1,4 +1,4 @@
-//! What stands at the front of a pipeline and is a plain query.
+//! The first stages of a pipeline that are a plain query.
 
 use super::stage::Stage;
 use super::{Filter, Sort};
@@ -12,7 +12,7 @@ pub struct Front {
     pub sort: Sort,
     /// How many to pass over.
     pub skip: u64,
-    /// How many at the most; 0: all.
+    /// The maximum number of documents; 0: all.
     pub limit: u64,
     /// How many stages of the pipeline this is.
     pub stages: usize,

@@ -20,7 +20,7 @@ pub(super) struct Group {
 pub(super) enum GroupKey {
     /// One value.
     Value(Expression),
-    /// A document of several values, each compared by itself.
+    /// A document of several values, each compared separately.
     Members(Vec<(String, Expression)>),
 }
 
@@ -63,7 +63,7 @@ impl PipelineParser {
                 });
             }
         }
-        // The whole is read first: what is wrong with the names is said of them together.
+        // The whole is read first: errors in the names are reported together.
         Expression::parse(value, &mut self.filter.at)?;
         let mut parts = Vec::with_capacity(members.len());
         for (name, value) in members {
@@ -110,7 +110,7 @@ impl PipelineParser {
     }
 }
 
-/// The accumulators that a server is asked for.
+/// The accumulators that are sent to a server.
 const PLAIN: [&str; 7] = ["$sum", "$count", "$avg", "$min", "$max", "$first", "$last"];
 
 /// Whether a stage is a `$group` over plain paths.

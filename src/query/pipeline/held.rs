@@ -21,17 +21,17 @@ impl Held {
         Self { share: budget.share(), bytes: 0, covered: 0 }
     }
 
-    /// Takes so many more.
+    /// Takes this number of bytes in addition.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.set(self.bytes.saturating_add(bytes))
     }
 
-    /// Gives up so many, and takes others.
+    /// Frees `before` bytes, and takes `now` bytes.
     pub(super) fn exchange(&mut self, before: usize, now: usize) -> Result<(), EvalError> {
         self.set(self.bytes.saturating_add(now).saturating_sub(before))
     }
 
-    /// Holds so many in all.
+    /// Sets the number of bytes held in all.
     pub(super) fn set(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.bytes = bytes;
         if bytes > MAX_HELD {

@@ -7,7 +7,7 @@ use bson::Bson;
 use crate::query::compare::{compare_bson, type_rank};
 use crate::query::expr::nearest_double;
 
-/// A value that groups and sets find again; nothing stands for a missing one.
+/// A value that groups and sets find again; a missing value is none.
 #[derive(Debug, Clone)]
 pub(super) struct Key(pub(super) Option<Bson>);
 
@@ -32,7 +32,7 @@ impl Hash for Key {
     }
 }
 
-/// Equal values give the same. Numbers go by the nearest double, which equal ones share.
+/// Equal values have equal hashes. Numbers are hashed as the nearest double, which equal ones share.
 fn hash<H: Hasher>(value: &Bson, state: &mut H) {
     state.write_i8(type_rank(value.into()));
     match value {

@@ -251,7 +251,7 @@ fn equal_there(document: &RawDocument, here: &[String], there: &str) -> Result<F
     Filter::parse(&condition, &Limits::NONE).map_err(|error| EvalError::new(error.code, error.message))
 }
 
-/// All values at a path, those in arrays one by one. A number behind an array is a position in it.
+/// All values at a path, those in arrays one by one. A number after an array is a position in it.
 fn values_at(document: &[u8], path: &[String], values: &mut Vec<Bson>) {
     let Some((name, mut rest)) = path.split_first() else { return };
     let mut found = member(document, name.as_bytes());

@@ -1,6 +1,6 @@
 //! Aggregation pipelines: parsed once, run over a stream of documents.
 //!
-//! Laws, beside those of `query`:
+//! Laws, in addition to those of `query`:
 //! - A stage that writes, runs code or needs a server is refused when the pipeline is parsed.
 //! - Documents of other collections come only from a [`Source`]. It decides which of them the caller may see.
 //! - Documents pass the stages one by one. Only stages that need several documents keep some, within a memory bound.
@@ -76,7 +76,7 @@ pub struct Terms {
 /// Members of documents that a pipeline does not see.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unseen {
-    /// One that all documents lose, behind what an index answers.
+    /// A member that all documents lose, after an index has answered.
     pub everywhere: Option<&'static str>,
     /// One that the documents of a collection lose before anything is evaluated on them, as `(collection, member)`.
     pub of: Option<(&'static str, &'static str)>,
@@ -149,7 +149,7 @@ impl Pipeline {
         Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)] }
     }
 
-    /// These stages, and behind them those of another pipeline.
+    /// These stages, followed by those of another pipeline.
     #[must_use]
     pub fn then(mut self, more: Self) -> Self {
         self.documents.extend(more.documents);
@@ -187,12 +187,12 @@ impl Pipeline {
         self.needs_server_behind(0)
     }
 
-    /// The same of the stages behind the first `done`.
+    /// The same of the stages after the first `done`.
     pub fn needs_server_behind(&self, done: usize) -> Option<&str> {
         self.stages[done..].iter().find_map(Stage::needs_server)
     }
 
-    /// What stands at the front and can be answered from indexes; [`Front::stages`] of the pipeline are in it.
+    /// The first stages that can be answered from indexes; [`Front::stages`] of the pipeline are in it.
     pub fn front(&self) -> Front {
         Front::of(&self.stages)
     }
@@ -208,12 +208,12 @@ impl Pipeline {
         is_asked.then(|| (&self.documents[..=group], group + 1))
     }
 
-    /// Whether each document gives its own results, whatever the others are, behind the first `done` stages.
+    /// Whether each document gives its own results, whatever the others are, after the first `done` stages.
     pub fn is_streaming(&self, done: usize) -> bool {
         self.stages[done..].iter().all(Stage::is_streaming)
     }
 
-    /// The name of the member, if the stage behind the first `done` is `$count`.
+    /// The name of the member, if the stage after the first `done` is `$count`.
     pub fn counts(&self, done: usize) -> Option<&str> {
         match self.stages.get(done) {
             Some(Stage::Count(name)) => Some(name),
@@ -229,12 +229,12 @@ impl Pipeline {
         encoded(&count_document(name, count))
     }
 
-    /// Begins to run the stages behind the first `done`.
+    /// Begins to run the stages after the first `done`.
     pub fn run<'p>(&'p self, done: usize, budget: &'p Budget) -> Run<'p> {
         Run::new(&self.stages[done..], budget)
     }
 
-    /// Whether nothing is left behind the first `done` stages.
+    /// Whether nothing is left after the first `done` stages.
     pub fn is_done(&self, done: usize) -> bool {
         self.stages.len() <= done
     }

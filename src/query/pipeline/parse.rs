@@ -38,7 +38,7 @@ pub const STAGES: [&str; 20] = [
     "$redact",
 ];
 
-/// Stages that MongoDB has and nobody is offered, with the reason.
+/// Stages that MongoDB has and that are not offered here, with the reason.
 const REFUSED: [(&str, &str); 22] = [
     ("$out", "it writes, and pipelines only read"),
     ("$merge", "it writes, and pipelines only read"),
@@ -165,7 +165,7 @@ impl PipelineParser {
         self.unseen.everywhere.is_some() || self.unseen.of_collection(collection).is_some()
     }
 
-    /// The member that nobody may ask a collection for.
+    /// The member that no request may read from a collection.
     pub(super) fn hidden_of(&self, collection: &str) -> Option<&'static str> {
         self.unseen.of_collection(collection)
     }

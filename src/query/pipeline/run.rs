@@ -16,8 +16,8 @@ use crate::query::expr::Expression;
 use crate::query::projection::{Projection, document_of};
 use crate::query::raw::{Value, append, begin, end, kind};
 
-/// MongoDB reads so many bytes of documents for `$facet` at once, even if its pipelines need fewer. A stage in front that fails
-/// on one of these documents fails the query.
+/// The bytes of documents that MongoDB reads for `$facet` at once, even if its pipelines need fewer. An earlier stage that
+/// fails on one of these documents fails the query.
 const FACET_BATCH: usize = 100 * 1024 * 1024;
 /// How large a document of `$facet` may be.
 const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
@@ -156,10 +156,10 @@ impl<'p> Run<'p> {
     }
 }
 
-/// From so many bytes on, what a stage passes on counts as memory of the request.
+/// The size in bytes from which a document between stages counts as memory of the request.
 const LARGE: usize = 16 * 1024;
 
-/// How many documents of an order the stages behind it need.
+/// How many documents of an order the stages after it need.
 fn wanted(behind: &[Stage]) -> usize {
     let mut skipped = 0_u64;
     for stage in behind {
@@ -234,7 +234,7 @@ fn push<S: Source>(
     }
 }
 
-/// Passes on what a stage has made. It takes memory until the stages behind are done with it; a large one counts as such.
+/// Passes on what a stage has made. It takes memory until the later stages are done with it; a large one counts as such.
 fn pass<S: Source>(
     rest: &mut [Running<'_>],
     made: &RawDocument,

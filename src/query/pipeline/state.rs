@@ -33,7 +33,7 @@ pub(super) enum State {
     Ranked(Ranked),
 }
 
-/// The memory of a value beside its place.
+/// The memory of a value in addition to its place.
 fn weight(value: &Bson) -> Result<usize, EvalError> {
     Ok(size_of_value(value, 0)? + size_of::<Bson>())
 }

@@ -105,7 +105,7 @@ impl Unwind {
         }
     }
 
-    /// The document with the element in the place of the array, and with its position.
+    /// The document with the element instead of the array, and with its position.
     fn made(
         &self,
         document: &[u8],

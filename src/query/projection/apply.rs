@@ -103,7 +103,7 @@ pub(super) fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
     bytes.push(0);
 }
 
-/// Sets a computed member: in the place of an existing one, else at the end.
+/// Sets a computed member: instead of an existing one, else at the end.
 pub(super) fn with_computed(
     root: &Branch,
     document: &RawDocument,
@@ -255,8 +255,8 @@ fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut 
 
 /// Leaves one element of the first array on the path.
 ///
-/// At a scalar on the path MongoDB does not stop, but looks for the next name beside it. This does the same. `position`
-/// is called only when there is an array.
+/// At a scalar on the path MongoDB does not stop, but looks for the next name in the same document. This does the same.
+/// `position` is called only when there is an array.
 pub(super) fn positional(
     document: &[u8],
     path: &[String],

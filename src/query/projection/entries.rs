@@ -25,7 +25,7 @@ pub(in crate::query) struct Entries {
 #[derive(Debug, Clone)]
 struct NamedEntry {
     name: String,
-    /// What it says of members of the value; nothing when it speaks of the whole entry.
+    /// The projection of members of the value; nothing when it is of the whole entry.
     members: Option<Members>,
 }
 
@@ -41,7 +41,8 @@ impl Entries {
         Self { array: array.split('.').map(str::to_owned).collect(), keeps, named: Vec::new() }
     }
 
-    /// Speaks of the entries with this name, or of a member of their values. False when that was spoken of already.
+    /// Adds a projection of the entries with this name, or of a member of their values. False when there is one for that
+    /// already.
     pub(in crate::query) fn add(&mut self, name: &str, rest: Option<&str>) -> bool {
         let path = rest.map(|rest| (format!("value.{rest}"), i32::from(self.keeps)));
         match (self.named.iter_mut().find(|known| known.name == name), path) {

@@ -134,7 +134,7 @@ impl Projection {
         &self.document
     }
 
-    /// Whether it has expressions, so that its paths do not tell what it reads.
+    /// Whether it has expressions, so that its paths do not show what it reads.
     pub fn is_computed(&self) -> bool {
         self.root.has_expressions()
     }

@@ -43,7 +43,7 @@ impl Projection {
     }
 }
 
-/// Adds what is said of a path to the branch.
+/// Adds the value for a path to the branch.
 fn add(parser: &mut Parser, steps: &[&str], value: &Bson, branch: &mut Branch) -> Result<(), QueryError> {
     let collision = |parser: &Parser| parser.at.malformed(40176, "the path collides with another one of this stage");
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
@@ -93,7 +93,7 @@ fn child(parser: &mut Parser, value: &Bson) -> Result<Child, QueryError> {
     Ok(Child::Branch(branch))
 }
 
-/// Adds the members of a document, which set what lies below.
+/// Adds the members of a document, which set deeper paths.
 fn add_members(parser: &mut Parser, members: &Document, branch: &mut Branch) -> Result<(), QueryError> {
     for (name, value) in members {
         parser.within(name.as_str(), |parser| {

@@ -1,10 +1,10 @@
-//! What stands in brackets: classes of characters.
+//! The contents of brackets: classes of characters.
 
 use super::class::{Class, posix};
 use super::translate::{Fragment, Translated, Translator};
 
 impl Translator {
-    /// Behind an opening bracket.
+    /// Translates a class after its opening bracket.
     pub(super) fn class(&mut self) -> Translated<Fragment> {
         let mut class = Class { negated: self.eat("^"), ..Class::default() };
         let mut first = true;
@@ -51,7 +51,7 @@ impl Translator {
         Ok(true)
     }
 
-    /// A character, a range, or an escape that stands for a set.
+    /// A character, a range, or an escape for a set.
     pub(super) fn class_item(&mut self, char: char, class: &mut Class) -> Translated<()> {
         let Some(low) = self.class_character(char, class)? else { return Ok(()) };
         let range =
@@ -64,7 +64,7 @@ impl Translator {
         while self.eat("\\E") {}
         let next = self.next().expect("it was looked at");
         if next == ']' {
-            // Only \E stood behind the hyphen.
+            // Only \E followed the hyphen.
             self.at -= 1;
             class.plain.extend([(u32::from(low), u32::from(low)), (0x2D, 0x2D)]);
             return Ok(());

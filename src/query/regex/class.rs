@@ -1,4 +1,4 @@
-//! Sets of characters: what stands in brackets, and the escapes that stand for sets.
+//! Sets of characters: the contents of brackets, and the escapes for sets.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ const HORIZONTAL: &[(u32, u32)] = &[
 ];
 const VERTICAL: &[(u32, u32)] = &[(0x0A, 0x0D), (0x85, 0x85), (0x2028, 0x2029)];
 
-/// The set that `\w`, `\D` and so on stand for.
+/// The set of `\w`, `\D` and so on.
 pub(super) fn shorthand(letter: char) -> Option<Ranges> {
     let set = match letter.to_ascii_lowercase() {
         'w' => WORD,
@@ -34,7 +34,7 @@ pub(super) fn shorthand(letter: char) -> Option<Ranges> {
     Some(if letter.is_ascii_uppercase() { complement(set) } else { set.to_vec() })
 }
 
-/// The set that `[:alpha:]` and so on stand for.
+/// The set of `[:alpha:]` and so on.
 pub(super) fn posix(name: &str) -> Option<Ranges> {
     let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
     let set: &[(u32, u32)] = match name {

@@ -1,4 +1,4 @@
-//! What stands behind a backslash.
+//! What follows a backslash.
 
 use super::class::{Class, shorthand};
 use super::properties::property;
@@ -12,7 +12,7 @@ const NO_WORD_BOUNDARY: &str =
     concat!(r"(?:(?<=(?-i:[0-9A-Za-z_]))(?=(?-i:[0-9A-Za-z_]))", r"|(?<!(?-i:[0-9A-Za-z_]))(?!(?-i:[0-9A-Za-z_])))");
 
 impl Translator {
-    /// Behind a backslash.
+    /// Translates what follows a backslash.
     pub(super) fn escape(&mut self) -> Translated<(Fragment, Repeatable)> {
         let nothing = |translator: &mut Self, text: &str| {
             translator.out.push_str(text);
@@ -82,7 +82,7 @@ impl Translator {
             let Some(char) = self.next() else { return Err("\\Q without \\E".to_owned()) };
             let last = self.chars[self.at..].starts_with(&['\\', 'E']);
             if last {
-                // A repetition behind \E counts for the last character.
+                // A repetition after \E counts for the last character.
                 self.at += 2;
                 let start = self.out.len();
                 self.literal(char);
@@ -134,7 +134,7 @@ impl Translator {
         }
     }
 
-    /// One digit always refers; more do when there are so many groups, else they are octal.
+    /// One digit always refers; several digits refer when that number of groups exists, else they are octal.
     pub(super) fn back_reference(&mut self, first: char) -> Translated<Option<(Fragment, Repeatable)>> {
         let start = self.at;
         let digits = format!("{first}{}", self.digits());

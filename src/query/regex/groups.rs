@@ -1,4 +1,4 @@
-//! What stands in parentheses: groups, lookaround, conditions, options, verbs.
+//! The contents of parentheses: groups, lookaround, conditions, options, verbs.
 
 use super::translate::{Fragment, Repeatable, Translated, Translator};
 

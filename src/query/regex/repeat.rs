@@ -3,7 +3,7 @@
 use super::translate::{Fragment, Repeatable, Translated, Translator};
 
 impl Translator {
-    /// The repetition behind an atom, if there is one.
+    /// The repetition after an atom, if there is one.
     pub(super) fn repeated(&mut self, part: Fragment, repeatable: &Repeatable, start: usize) -> Translated<Fragment> {
         self.skip_ignored()?;
         let Some((least, most)) = self.repetition()? else { return Ok(part) };

@@ -19,9 +19,9 @@ pub(in crate::query) enum Sort<'s> {
     Own,
 }
 
-/// When the schema of a member is asked.
+/// When the schema of a member is evaluated.
 enum MemberTurn {
-    /// Where it stands.
+    /// It is evaluated early.
     Early,
     /// After everything else; about values of these types, `None` for all.
     Late(Option<TypeSet>),
@@ -128,7 +128,7 @@ impl Schema {
         }
     }
 
-    /// When the schema is asked.
+    /// When the schema is evaluated.
     fn turn(&self) -> MemberTurn {
         let one = |kind: u8| MemberTurn::Late(Some(TypeSet::default().with(kind)));
         let [rule] = self.rules.as_slice() else { return MemberTurn::Early };

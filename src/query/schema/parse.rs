@@ -14,7 +14,7 @@ use crate::suggest::hint;
 /// How deep schemas may nest.
 const MAX_DEPTH: usize = 150;
 
-/// Keywords of JSON Schema that MongoDB knows but does not do.
+/// Keywords of JSON Schema that MongoDB recognizes but does not implement.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
 
 /// The keywords in the order in which MongoDB reads them: of several mistakes the first in this order is
@@ -126,7 +126,7 @@ impl<'a> SchemaReader<'a> {
         Ok(Schema { rules })
     }
 
-    /// Reads something that lies one step further in.
+    /// Reads a part that is nested one level deeper.
     fn within<T>(&mut self, step: &str, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         self.location.enter(step);
         let outcome = read(self);

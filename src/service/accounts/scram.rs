@@ -2,7 +2,7 @@
 //!
 //! Such a token has two more members in `service.tokens`: `mongodb: true`, and `scram: {salt, stored_key, server_key}`.
 //! All tokens of a user have the same salt: the server names it before it knows which token the client has. Names
-//! without a token get a salt as well, so that it does not tell which users exist.
+//! without a token get a salt as well, so that it does not disclose which users exist.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use crate::service::services::Services;
 use crate::store::collections::{SECRETS, TOKENS};
 use crate::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
 
-/// Most tokens of a user with which tools can sign in: each sign-in tries them all.
+/// The maximum number of tokens of a user with which tools can sign in: each sign-in tries them all.
 const MOST: u64 = 16;
-/// The secret that salts are made of.
+/// The secret that salts are computed from.
 const SALTS: &str = "scram";
 
 /// Identifies the token of a session. It is worth nothing to anybody else.
@@ -102,7 +102,7 @@ impl Accounts {
             return Ok(ToolSignIn { answer, token, caller });
         }
         if tokens.is_empty() {
-            // Deliberately the same for a name that nobody has.
+            // Deliberately the same for a name without a user.
             let name = clipped(attempt.user_name.to_owned());
             log::warn!(
                 "sign-in of a MongoDB tool as {name:?}: no token under this name was made with \"mongodb\": true"
@@ -177,7 +177,7 @@ pub(in crate::service) async fn members(
     Ok(doc! { "mongodb": true, "scram": scram })
 }
 
-/// Tries the proof against each token; all of them, so that the time does not tell which one it was.
+/// Tries the proof against each token; all of them, so that the time does not disclose which one it was.
 fn matching(tokens: &Documents, proof: &Proof) -> Option<(String, SessionToken)> {
     let mut found = None;
     for token in tokens.iter() {
@@ -198,7 +198,7 @@ fn bytes(bytes: &[u8]) -> Binary {
     Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }
 }
 
-/// The secret that salts are made of. It is made when somebody first needs it; all instances use the same one.
+/// The secret that salts are computed from. It is made when it is first needed; all instances use the same one.
 async fn secret(
     store: &dyn Store,
     max_time: std::time::Duration,

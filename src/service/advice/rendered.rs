@@ -1,4 +1,4 @@
-//! Stored objects and rendered ones have different members: what is meant by a name of the other form.
+//! Stored objects and rendered ones have different members: which member of the other form a name corresponds to.
 
 use bson::Bson;
 

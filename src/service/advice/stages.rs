@@ -5,7 +5,7 @@ use bson::{Bson, Document};
 use super::{Said, is_shown};
 
 impl Said {
-    /// What is said up to the stage that makes other documents.
+    /// The paths and operands up to the stage that makes other documents.
     pub(super) fn of_stages<'a>(stages: impl Iterator<Item = &'a Document>) -> Self {
         let mut said = Self::default();
         said.stages(stages);
@@ -41,7 +41,7 @@ impl Said {
         }
     }
 
-    /// The stage behind which documents are others.
+    /// The stage after which documents are no objects any more.
     fn last(&mut self, name: &str, operand: &Bson) {
         match (name, operand) {
             ("$project", Bson::Document(members)) => {

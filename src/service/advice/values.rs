@@ -1,4 +1,4 @@
-//! About values that are compared with those of another kind, or as they were not meant.
+//! About values that are compared with those of another kind, or that the caller probably did not intend.
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime};
@@ -39,7 +39,7 @@ pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
     }
 }
 
-/// About a value that is compared with one of another kind, or as it was not meant.
+/// About a value that is compared with one of another kind, or that the caller probably did not intend.
 pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, is_empty: bool) -> Option<String> {
     let what = match place {
         Place::Member(path) if path == "_id" => return of_id(value),
@@ -111,7 +111,7 @@ pub(super) fn odd_operand(operator: &str, operand: &Bson) -> Option<String> {
     }
 }
 
-/// The options of a pattern beside it.
+/// The options that accompany a pattern.
 fn with(options: &str) -> String {
     if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") }
 }
@@ -124,7 +124,7 @@ pub(super) fn one_of(place: &Place, value: &Bson, all: &[(&str, &[&str])]) -> Op
         .then(|| format!("{path} holds one of {}{}", known.join(", "), suggest::hint(text, known)))
 }
 
-/// About MongoDB's own id in the place of ours.
+/// About MongoDB's own id where the id of this service is needed.
 fn of_id(value: &Bson) -> Option<String> {
     match value {
         Bson::String(text) if ObjectId::parse_str(text).is_ok() => {
@@ -142,7 +142,7 @@ fn example_of(meant: Option<DateTime>) -> String {
     meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned())
 }
 
-/// The moment that a number is meant to be: milliseconds since 1970, or seconds where these would still be in 1973.
+/// The moment that a number probably stands for: milliseconds since 1970, or seconds where these would still be in 1973.
 fn moment_of(value: &Bson) -> Option<DateTime> {
     const SECONDS_UNTIL: i64 = 100_000_000_000;
     let number = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
@@ -155,7 +155,7 @@ fn shown_date(text: &str) -> Option<DateTime> {
     Some(DateTime::from_millis(time.and_utc().timestamp_millis()))
 }
 
-/// Where the id is found that belongs in the place of a name.
+/// Where the id is found that belongs in place of a name.
 fn found_by(what: &str, holds: Option<ValueKind>, value: &Bson) -> Option<String> {
     let (list, member) = match what {
         "type_id" | "types" => ("types", "name"),
@@ -175,11 +175,11 @@ pub(super) fn is_like_pattern(text: &str) -> bool {
     pattern_of(text).is_some()
 }
 
-/// The regular expression and its options that a text stands for in other languages: `/^web/i`, `web*`, `web%`.
+/// The regular expression and its options that a text means in other languages: `/^web/i`, `web*`, `web%`.
 fn pattern_of(text: &str) -> Option<(String, &str)> {
     if let Some((pattern, options)) = text.strip_prefix('/').and_then(|rest| rest.rsplit_once('/')) {
         let is_pattern = pattern.contains(['^', '$', '.', '*', '+', '?', '[', '(', '|', '\\']);
-        // Options alone tell it from a path of a file.
+        // Options alone distinguish it from a path of a file.
         let is_pattern = is_pattern || !(options.is_empty() || pattern.is_empty() || pattern.contains('/'));
         return (is_pattern && options.chars().all(|option| "imsx".contains(option)))
             .then(|| (pattern.to_owned(), options));
@@ -213,7 +213,7 @@ fn ascii_json(text: &str) -> Option<String> {
     Some(letters)
 }
 
-/// A letter as a regular expression that stands for itself.
+/// A letter as a regular expression that matches only this letter.
 fn escaped(letter: char) -> impl Iterator<Item = char> {
     let escape = if r"\^$.+?()[]{}|".contains(letter) { "\\" } else { "" };
     escape.chars().chain(std::iter::once(letter))

@@ -1,12 +1,12 @@
-//! A store as it was at an earlier moment: whatever is asked of objects, types and categories is true of that moment.
+//! A store as it was at an earlier moment: all answers about objects, types and categories are those of that moment.
 //!
 //! Only what changed since is read from the history. All other documents are the present ones. So the work grows with the
 //! number of changes since the moment, not with the store. Both are read from a frozen present ([`Store::frozen`]), so what is
 //! written meanwhile does not show.
 //!
-//! A question turns the changed documents back twice, a few at a time. First it keeps their ids, in its order. Then it turns
-//! back those of its page alone, between those that are as they were. What a question says of ids and types, its guard
-//! included, is asked of the entries: nothing else is read.
+//! A question rolls the changed documents back twice, a few at a time. First it keeps their ids, in its order. Then it rolls
+//! back only those of its page, between those that did not change. Its conditions on ids and types, its guard included, are
+//! evaluated on the entries: nothing else is read.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,10 +31,10 @@ use crate::store::{
     StoreError, Total, Traits, Unit, gathered,
 };
 
-/// Pages of so many documents are read at once, if they have no more bytes than this.
+/// The maximum number of documents of a page that is read at once, and of bytes.
 const SHORT: u64 = 500;
 const SHORT_BYTES: usize = 1024 * 1024;
-/// So many documents of a page are turned back at first, and at most, if that is not too much.
+/// The number of documents of a page that are rolled back at first, and the maximum, if that is not too much.
 const FIRST: usize = 8;
 const MOST: usize = 128;
 
@@ -55,14 +55,14 @@ pub struct AsOf {
     access: AccessLists,
     max_time: Duration,
     known: Option<Known>,
-    /// What was asked of entries before, and the ids that have changed.
+    /// Earlier queries of entries, and the ids that have changed.
     changed: Arc<Mutex<Vec<Asked>>>,
 }
 
 /// Ids in ascending order.
 type Ids = Arc<Vec<i64>>;
 
-/// A collection, what was asked of its entries, and the ids that have changed.
+/// A collection, the query of its entries, and the ids that have changed.
 type Asked = (&'static str, Document, Ids);
 
 /// What was read already: whether one document has changed since the moment, and what it was.
@@ -276,7 +276,7 @@ impl Visitor for Turned {
     }
 }
 
-/// What it was; nothing if it was not there, or nobody knows.
+/// What it was; nothing if it did not exist, or its state is unknown.
 fn document_of(past: Past, access_of_today: bool) -> Result<Option<RawDocumentBuf>, StoreError> {
     let PastState::Document(document) = past.state else { return Ok(None) };
     Ok(Some(if access_of_today { with_access_list(&document, past.last.as_deref())? } else { document }))
@@ -294,7 +294,7 @@ struct Merging {
     different: Different,
     /// The next of the changed ones, as they were.
     turned: VecDeque<Option<RawDocumentBuf>>,
-    /// How many of them are turned back at a time.
+    /// How many of them are rolled back at a time.
     most: usize,
     /// How many documents come before the next one.
     place: u64,
@@ -342,7 +342,7 @@ impl Merging {
         Ok(!sort.is_empty() && sort.compare(key, &sort.key_of(same)?) == Ordering::Less)
     }
 
-    /// Turns back the next ones, of which so many at most are on the page.
+    /// Rolls back the next documents, of which at most `left` are on the page.
     async fn turn_back(&mut self, left: u64) -> Result<(), StoreError> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(self.most);
         let mut ids: Vec<i64> = self.different.then.iter().take(most).map(|(_, id)| id.cast_signed()).collect();
@@ -449,7 +449,7 @@ impl AsOf {
         let Some(changed) = self.changed_some(collection, filter).await? else {
             return self.inner.count(collection, filter, max_time).await;
         };
-        // The first one stands for all: they are counted.
+        // The first one represents all: they are counted.
         let then = self.different(collection, &changed, &FindQuery::new(filter.clone(), max_time).limited(1)).await?;
         Ok(self.unchanged_count(collection, (filter, &changed), max_time).await? + then.count)
     }

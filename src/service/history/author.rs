@@ -17,7 +17,7 @@ pub async fn by<T>(author: Author, work: impl Future<Output = T>) -> T {
     AUTHOR.scope(author, work).await
 }
 
-/// Does `work`, and tells whether it deleted what the history does not keep, as there was no room.
+/// Does `work`, and returns whether it deleted what the history does not keep, as there was no room.
 pub async fn noting_unkept<T>(work: impl Future<Output = T>) -> (T, bool) {
     UNKEPT.scope(Cell::new(false), async { (work.await, UNKEPT.with(Cell::get)) }).await
 }
@@ -31,7 +31,7 @@ pub async fn commented<T>(comment: String, work: impl Future<Output = T>) -> T {
 
 /// The history does not keep what this task deleted.
 pub(super) fn note_unkept() {
-    // Nobody hears of it outside of a request.
+    // Outside of a request it is not reported.
     let _ = UNKEPT.try_with(|unkept| unkept.set(true));
 }
 
@@ -45,12 +45,12 @@ pub async fn rehearse<T>(work: impl Future<Output = T>) -> T {
     REHEARSAL.scope((), work).await
 }
 
-/// Whether this task only rehearses.
+/// Whether this task is a dry run.
 pub(super) fn is_rehearsal() -> bool {
     REHEARSAL.try_with(|()| ()).is_ok()
 }
 
-/// The author of what this task changes; nobody where no request is under way.
+/// The author of what this task changes; none where no request is under way.
 pub(super) fn current() -> Author {
     AUTHOR.try_with(Clone::clone).unwrap_or_default()
 }

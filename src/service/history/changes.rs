@@ -1,4 +1,4 @@
-//! What a follower is told of events: those that the caller may see and asked for.
+//! The events that a follower receives: those that the caller may see and asked for.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -25,8 +25,8 @@ use crate::service::type_catalog::lets_through;
 use crate::store::StoreError;
 use crate::store::collections::OBJECTS;
 
-/// So many events are read at first, and at most, if their documents are not too large. A server sends all documents that are
-/// asked for together before their size is known.
+/// The number of events read at first, and the maximum, if their documents are not too large. A server sends all documents
+/// that are asked for together before their size is known.
 const FIRST: usize = 8;
 const MOST: usize = 128;
 
@@ -43,7 +43,7 @@ pub const RESOURCES: [(&str, &str); 3] = [
     ("categories", "base.framework.category.view"),
 ];
 
-/// What a follower asks for.
+/// The options of a follower.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The names of resources; without any, all that the caller may see.
@@ -85,14 +85,14 @@ pub struct Told {
 }
 
 impl Told {
-    /// The sequence of the entry: the cursor behind this event.
+    /// The sequence of the entry: the cursor after this event.
     pub fn sequence(&self) -> Position {
         integer(&self.entry, "sequence").unwrap_or_default()
     }
 }
 
 impl Question {
-    /// The resource that was asked for, if it is a single one.
+    /// The requested resource, if it is a single one.
     pub fn only(&self) -> Option<&'static str> {
         match self.resources.as_slice() {
             _ if self.filter.is_some() => Some("objects"),
@@ -101,17 +101,17 @@ impl Question {
         }
     }
 
-    /// Whether the entry is of a resource that was asked for; rights are another matter.
+    /// Whether the entry is of a requested resource; rights are checked elsewhere.
     pub fn concerns(&self, entry: &RawDocument) -> bool {
         let resource = text(entry, "resource").unwrap_or_default();
         let is_named = self.resources.is_empty() || self.resources.contains(&resource);
         is_named && (self.filter.is_none() || resource == "objects")
     }
 
-    /// The resources of which the caller may hear.
+    /// The resources whose changes the caller may see.
     ///
     /// # Errors
-    /// [`ErrorCode::RightMissing`] for one that was asked for, and without any.
+    /// [`ErrorCode::RightMissing`] for one that was requested, and without any.
     pub fn permitted(&self, rights: &Rights) -> Result<Vec<&'static str>, ServiceError> {
         let allowed = |(name, right): &(&'static str, &'static str)| rights.grants(right).then_some(*name);
         let asked = RESOURCES.iter().filter(|(name, _)| self.resources.contains(name));
@@ -132,7 +132,7 @@ impl Question {
     }
 }
 
-/// The entries of which the caller may hear, and that a filter selects by ids and types.
+/// The entries that the caller may see, and that a filter selects by ids and types.
 ///
 /// # Errors
 /// Rights that the caller has lost; errors of the store.
@@ -152,15 +152,15 @@ pub async fn heard(services: &Services, caller: &Caller, question: &Question) ->
     })
 }
 
-/// Tells the caller of the changes of a batch, one after the other. Documents are read of those alone that the caller may
-/// hear of, a few at a time, and of none where ids are enough.
+/// Gives the caller the changes of a batch, one after the other. Only documents that the caller may see are read, a few at a
+/// time, and none where ids are enough.
 pub struct Teller<'a> {
     services: &'a Services,
     question: &'a Question,
     batch: &'a Batch,
     plain: PlainFields,
     view: View,
-    /// The entries that are to be told, and the next events among them.
+    /// The remaining entries, and the next events among them.
     entries: VecDeque<&'a RawDocument>,
     events: VecDeque<Arc<Event>>,
     /// How many are read at a time.
@@ -242,7 +242,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What the caller is told of an event; nothing if it matches neither before nor after.
+    /// The event as the caller receives it; nothing if it matches neither before nor after.
     async fn told(&self, event: Arc<Event>) -> Result<Option<Told>, ServiceError> {
         let plain = self.plain.at(&event.entry).into_iter().map(str::to_owned).collect::<Vec<_>>();
         let (filter, view) = (self.question.filter.clone(), self.view);
@@ -287,10 +287,10 @@ fn judged(
     Ok(Some(Told { entry: event.entry.clone(), kind, document }))
 }
 
-/// Reads a position: a cursor, or a time of RFC 3339. What lies in the future is refused.
+/// Reads a position: a cursor, or a time of RFC 3339. A time in the future is refused.
 ///
 /// # Errors
-/// What is no position of this store; [`ErrorCode::HistoryGone`] with the oldest one that can be gone on from.
+/// What is no position of this store; [`ErrorCode::HistoryGone`] with the oldest position from which reading can continue.
 pub async fn position(services: &Services, name: &str, sent: &str) -> Result<Position, ServiceError> {
     let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
     if sent.is_empty() || !sent.bytes().all(|byte| byte.is_ascii_digit()) {

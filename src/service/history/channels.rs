@@ -10,7 +10,7 @@ use super::resources::RESOURCES;
 use crate::domain::document::{integer, text};
 use crate::history::entry::state_in;
 
-/// So many batches are kept for followers that are slow; slower ones read the store.
+/// The number of batches kept for followers that are slow; slower ones read the store.
 const KEPT_BATCHES: usize = 64;
 
 /// A change, as followers need it.
@@ -72,7 +72,7 @@ pub(super) fn kind_of(entry: &RawDocument) -> Kind {
 
 impl Event {
     /// What it means to a follower of what matches; nothing if it matches neither before nor after. What is not known may
-    /// have matched, so followers hear of it: what matches now has changed for them, and anything else has gone.
+    /// have matched, so followers receive it: what matches now has changed for them, and anything else has gone.
     pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
         let was = || self.before.as_deref().is_some_and(&matches);
         let is = || self.after.as_deref().is_some_and(&matches);
@@ -89,11 +89,11 @@ impl Event {
     }
 }
 
-/// A place in the order of all changes: behind the entry with this sequence.
+/// A place in the order of all changes: after the entry with this sequence.
 pub type Position = i64;
 
-/// Entries in their order, without how to go back. Their documents are read when a follower needs them: most followers hear
-/// of few resources. Few small ones are read once for all who follow.
+/// Entries in their order, without how to go back. Their documents are read when a follower needs them: most followers
+/// receive changes of few resources. Few small ones are read once for all who follow.
 #[derive(Debug, Default)]
 pub struct Batch {
     entries: Vec<RawDocumentBuf>,
@@ -116,7 +116,7 @@ impl Batch {
         &self.entries
     }
 
-    /// The position behind them; nothing without any.
+    /// The position after them; nothing without any.
     pub fn end(&self) -> Option<Position> {
         self.entries.last().and_then(|entry| integer(entry, "sequence"))
     }
@@ -125,7 +125,7 @@ impl Batch {
 /// A batch with the position before it.
 type Sent = (Position, Arc<Batch>);
 
-/// New entries go to those who follow everything, and to those who follow one resource of which a batch tells.
+/// New entries go to the followers of everything, and to those of one resource that a batch has entries of.
 pub(super) struct Channels {
     all: broadcast::Sender<Sent>,
     of_one: [broadcast::Sender<Sent>; RESOURCES.len()],
@@ -145,7 +145,7 @@ impl Channels {
 
     /// An empty batch goes to all: it says that the store has more.
     pub(super) fn send(&self, since: Position, batch: &Arc<Batch>) {
-        // Without a follower there is nobody to tell.
+        // Without a follower nobody receives it.
         let _ = self.all.send((since, Arc::clone(batch)));
         for ((_, kind), channel) in RESOURCES.iter().zip(&self.of_one) {
             if batch.entries().is_empty() || batch.entries().iter().any(|entry| text(entry, "resource") == Some(kind)) {
@@ -162,11 +162,11 @@ impl Channels {
     }
 }
 
-/// What a follower takes part in.
+/// What a follower is subscribed to.
 pub struct Subscription {
     pub(super) batches: broadcast::Receiver<Sent>,
     pub(super) position: Position,
     pub(super) is_of_one: bool,
-    /// Whether all batches of its resource come by its channel: then those without it are passed over.
+    /// Whether all batches of its resource come by its channel: then those without it are skipped.
     pub(super) is_continuous: bool,
 }

@@ -29,7 +29,7 @@ pub(super) fn latest(now: DateTime) -> DateTime {
 #[derive(Default)]
 pub(super) struct Newest {
     time: AtomicI64,
-    /// Notes tell of entries of later times than the clock's, up to this one.
+    /// Notes record entries of later times than the clock's, up to this one.
     noted: AtomicI64,
 }
 

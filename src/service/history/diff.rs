@@ -42,7 +42,7 @@ pub struct FieldChange {
     pub to: Option<RawDocumentBuf>,
 }
 
-/// What differs between the object at `from` and at `to`, which is now if nothing is said. Values of password fields do not
+/// What differs between the object at `from` and at `to`, by default now. Values of password fields do not
 /// show.
 ///
 /// # Errors

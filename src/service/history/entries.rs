@@ -128,7 +128,7 @@ pub(super) async fn list(
     })
 }
 
-/// What clients see of entries. `more` come behind them.
+/// What clients see of entries. With `more`, further ones follow.
 async fn shown(plain: &PlainFields, entries: &Documents, more: bool) -> Result<Documents, StoreError> {
     plain.prepare(entries.iter(), more).await?;
     let mut all = Documents::new();

@@ -65,7 +65,7 @@ async fn shown(
 ) -> Result<Value, ServiceError> {
     if resource == "objects" && view == View::Render {
         let page: Documents = std::iter::once(document).collect();
-        // Without a right nobody sees passwords, those of referenced objects included; access lists ask for the group.
+        // Without a right no caller sees passwords, those of referenced objects included; access lists check the group.
         let eyes = Caller { rights: Arc::default(), ..caller.clone() };
         let views = rendering::render_objects(services, &eyes, &page, Views::default()).await?;
         let view = views.iter().next().map(serde_json::from_slice).transpose();

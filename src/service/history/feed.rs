@@ -1,7 +1,7 @@
 //! The changes as they happen, for readers that follow them.
 //!
-//! One task of the process reads new entries, whoever follows. Followers take part in what it read, or read the store
-//! themselves as far as they are behind. The order is that of the sequences, in which the store lets units take effect:
+//! One task of the process reads new entries for all followers. Followers share what it read, or read the store themselves
+//! until they have caught up. The order is that of the sequences, in which the store lets units take effect:
 //! see [`Numbered`](crate::store::Numbered).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,19 +25,19 @@ use crate::query::{Filter, Projection, Sort};
 use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
-/// How often the store is asked for changes of other instances.
+/// The interval at which the store is queried for changes of other instances.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long entries gather for a batch, for each follower: several times what waking one takes.
 const PER_FOLLOWER: Duration = Duration::from_micros(40);
 /// How long they gather at most.
 const LONGEST_BREATH: Duration = Duration::from_millis(40);
-/// So many streams may be open; half of them by one user.
+/// The maximum number of open streams; one user may open half of them.
 const MOST_STREAMS: usize = 4096;
 /// How many entries are read at a time.
 pub(super) const BATCH: u64 = 500;
-/// Documents of so many bytes are read once for all who follow, and kept with their batch.
+/// The size in bytes up to which documents are read once for all followers, and kept with their batch.
 const SHARED_BYTES: usize = 256 * 1024;
-/// The documents of events are held up to so many bytes, or those of one event.
+/// The maximum number of bytes held for documents of events, unless one event alone has more.
 const EVENT_BYTES: usize = 1024 * 1024;
 
 /// Since when changes are kept: the time and the sequence; nothing before the history has begun.
@@ -52,7 +52,7 @@ fn read_members() -> Document {
 }
 
 impl Batch {
-    /// The events of all entries, if they are small, or nothing: then each follower reads those that it may hear of.
+    /// The events of all entries, if they are small, or nothing: then each follower reads those that it may see.
     pub(super) async fn events_of_all(&self, feed: &Feed) -> Option<&[Arc<Event>]> {
         let read = async || {
             let entries: Vec<&RawDocument> = self.entries().iter().map(|entry| &**entry).collect();
@@ -101,7 +101,7 @@ impl Feed {
         })
     }
 
-    /// The service is ending: a stream would never end by itself, and its client goes on from where it was.
+    /// The service is ending: a stream never ends on its own, and its client continues from where it was.
     pub fn end(&self) {
         self.ending.send_replace(true);
     }
@@ -115,7 +115,7 @@ impl Feed {
         }
     }
 
-    /// The position behind all stored entries.
+    /// The position after all stored entries.
     ///
     /// # Errors
     /// Errors of the store.
@@ -128,7 +128,7 @@ impl Feed {
         self.last().await
     }
 
-    /// The smallest position that can be gone on from.
+    /// The smallest position from which reading can continue.
     ///
     /// # Errors
     /// Errors of the store.
@@ -172,12 +172,12 @@ impl Feed {
         self.seats.take(user_id, 1).ok()
     }
 
-    /// Follows the changes behind this position; with `resource` it may leave out those of others.
+    /// Follows the changes after this position; with `resource` it may leave out those of others.
     pub fn follow(&self, position: Position, resource: Option<&str>) -> Subscription {
         self.channels.follow(position, resource)
     }
 
-    /// The entries behind a position that `which` selects, at most as many as one batch, and the position behind which there
+    /// The entries after a position that `which` selects, at most as many as one batch, and the position after which there
     /// may be more of them.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl Feed {
             let Some(read) = back.read(&Vec::from_iter(ids)).await? else { return Ok(None) };
             states = match back.turn_back(read, states).await {
                 Err(StoreError::Query { code: TOO_MUCH, .. }) if entries.len() > 1 => return Ok(None),
-                // Followers go on without the document.
+                // Followers continue without the document.
                 Err(StoreError::Query { code: TOO_MUCH, .. }) => States::of(entries),
                 states => states?,
             };
@@ -360,7 +360,7 @@ impl Subscription {
     /// # Errors
     /// Errors of the store, when the follower was so slow that it must read the store.
     pub async fn next(&mut self, feed: &Feed) -> Result<Arc<Batch>, StoreError> {
-        // Batches in memory first: the store is asked for what they do not have.
+        // Batches in memory first: the store is queried for what they do not have.
         let mut received = match self.batches.try_recv() {
             Ok(sent) => Some(sent),
             Err(error) => {
@@ -376,7 +376,7 @@ impl Subscription {
                         self.position = end;
                         return Ok(batch);
                     }
-                    // It was begun before what the follower has read, and goes on behind it.
+                    // It was begun before what the follower has read, and continues after it.
                     Some(end) if end > self.position => self.is_continuous = false,
                     Some(_) => {}
                     None => self.is_continuous = false,

@@ -1,5 +1,5 @@
-//! Forgetting a person: the name goes from the entries of what he did. The chain stays valid, because names are not part of
-//! what is hashed.
+//! Forgetting a person: the name is removed from the entries of that person's changes. The chain stays valid, because names
+//! are not part of what is hashed.
 
 use bson::doc;
 
@@ -11,10 +11,10 @@ use crate::service::services::Services;
 use crate::store::collections::LOGS;
 use crate::store::{Change, FindQuery, StoreError, Unit, as_fits};
 
-/// What stands in the place of a name.
+/// The text that replaces a name.
 pub const FORGOTTEN: &str = "(forgotten)";
 
-/// So many entries are changed in one unit, if they have no more bytes.
+/// The maximum number of entries changed in one unit, if they do not exceed the bytes.
 const AT_ONCE: u64 = 500;
 const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 

@@ -1,5 +1,5 @@
-//! Types that were deleted. What the history keeps of their objects stays behind their last access lists, also when another
-//! type gets their id: who makes it must not see what was there before.
+//! Types that were deleted. Their last access lists still guard what the history keeps of their objects, also when another
+//! type gets their id: its author must not see what was there before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -113,7 +113,7 @@ impl FormerTypes {
         self.newest.get(&type_id).copied()
     }
 
-    /// Whether another tool deleted a type, which no entry tells yet.
+    /// Whether another tool deleted a type that no entry records yet.
     pub(in crate::service) fn has_unnoticed(&self) -> bool {
         self.by_id.values().flatten().any(|former| former.until.0 == i64::MAX)
     }

@@ -1,4 +1,4 @@
-//! How far the history goes back, and how far it goes on.
+//! How far the history goes back, and whether it continues.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ pub(super) async fn last_before(
     }
 }
 
-/// What is wrong with a clock that is behind the newest entry; nothing if it is not.
+/// What is wrong with a clock that shows a time before the newest entry; nothing if it does not.
 ///
 /// # Errors
 /// Errors of the store.

@@ -57,11 +57,11 @@ pub async fn of_object(
     list(services, caller, services.feed.former_types().await?, &query).await
 }
 
-/// The entries of objects that the caller may see. Those of DATAGERRY do not tell the types of their objects, so they are not
-/// among them.
+/// The entries of objects that the caller may see. Those of DATAGERRY do not name the types of their objects, so they are
+/// not among them.
 ///
 /// # Errors
-/// A refusal when more than `most` objects were deleted, which have to be told apart; errors of the store.
+/// A refusal when more than `most` objects were deleted, which have to be distinguished; errors of the store.
 pub async fn of_objects(
     services: &Services,
     caller: &Caller,
@@ -182,7 +182,7 @@ pub struct Change {
     pub fields: Vec<(String, Bson, Bson)>,
 }
 
-/// What the entry with this sequence changed of an object, without values of password fields. Nothing where nobody knows.
+/// What the entry with this sequence changed of an object, without values of password fields. Nothing where it is unknown.
 ///
 /// # Errors
 /// Errors of the store.

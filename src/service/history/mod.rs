@@ -1,6 +1,6 @@
 //! History: an entry for each change of an object, a type or a category, written in the unit of the change.
 //!
-//! [`recorder`] stands between the use cases and the store, so no change can forget its entry. [`author`] says who makes
+//! [`recorder`] is between the use cases and the store, so no change can forget its entry. [`author`] says who makes
 //! the changes of a request. [`crate::history`] says what an entry is.
 //!
 //! Below the use cases are [`recorder`], [`feed`], [`as_of`] and what they need. Above them are [`entries`], [`moments`],

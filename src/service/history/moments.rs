@@ -43,7 +43,7 @@ pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Momen
     if wanted < time { Err(gone(time)) } else { at_time(services, wanted).await.map(Moment::Time) }
 }
 
-/// The cursor of changes behind this time: before all entries that may have come later.
+/// The cursor of changes after this time: before all entries that may have come later.
 ///
 /// # Errors
 /// As [`moment`].
@@ -83,7 +83,7 @@ async fn at_time(services: &Services, time: DateTime) -> Result<At, ServiceError
     Ok(At { time, sequence, latest })
 }
 
-/// The time that may be meant: a day begins in UTC, and a + that was sent as it is has become a space.
+/// The time that a text probably stands for: a day begins in UTC, and a + that was sent unencoded has become a space.
 fn meant(text: &str) -> String {
     let encoded = text.replace(' ', "+");
     if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {

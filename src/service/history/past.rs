@@ -1,6 +1,6 @@
-//! What documents were at an earlier moment: the present documents, turned back by the entries since then.
+//! What documents were at an earlier moment: the present documents, rolled back by the entries since then.
 //!
-//! [`Back`] finds the ids of what has changed, and turns the documents back a few at a time: so many as fit in [`AT_ONCE`].
+//! [`Back`] finds the ids of what has changed, and rolls the documents back a few at a time: as many as fit in [`AT_ONCE`].
 //! A visitor keeps what it needs of each. A document of an entry that is larger is read alone, and its entries one after the
 //! other.
 
@@ -22,23 +22,23 @@ use crate::store::chunks::chunks_of;
 use crate::store::collections::{LOGS, OBJECTS};
 use crate::store::{Chunks, Documents, FindQuery, Store, StoreError};
 
-/// More entries are not turned back for one question, nor entries of one document with more bytes.
+/// More entries are not rolled back for one question, nor entries of one document with more bytes.
 pub(super) const MOST_ENTRIES: u64 = 50_000;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// How many bytes of documents are read at a time, and how many of entries, unless a single one has more.
 const AT_ONCE: usize = 1024 * 1024;
-/// How many documents are read at first, and at the most.
+/// The number of documents read at first, and the maximum.
 const FIRST: usize = 8;
 const MOST: usize = 512;
-/// So many bytes, in so many entries, are turned back where they are read. More are work in a turn.
+/// The maximum number of bytes, and of entries, that are rolled back where they are read. More are work in a turn.
 const LITTLE: usize = 64 * 1024;
 const FEW: usize = 16;
-/// A document that is turned back takes this many times its bytes.
+/// A document that is rolled back takes this many times its bytes.
 const GROWTH: usize = 5;
 
 /// How often the entries of documents are read that changed meanwhile. A second look finds the entry of each change, unless
-/// the change and its entry are not one unit: a MongoDB server by itself, or another tool.
+/// the change and its entry are not one unit: another tool changed the document.
 pub(super) const LOOKS: usize = 4;
 
 /// A moment of the history: the state after all entries up to and including it.
@@ -61,7 +61,7 @@ pub struct At {
 }
 
 impl Moment {
-    /// Whether it is the same as the other moment or before it, as far as that can be told.
+    /// Whether it is the same as the other moment or before it, as far as that can be known.
     pub(super) fn is_before(self, other: Self) -> bool {
         match (self, other) {
             (Self::Sequence(one), Self::Sequence(other)) => one <= other,
@@ -78,7 +78,7 @@ impl Moment {
         }
     }
 
-    /// The entries behind it.
+    /// The entries after it.
     pub(super) fn later(self) -> Filter {
         let document = match self {
             Self::Sequence(sequence) => doc! { "sequence": { "$gt": sequence } },
@@ -109,7 +109,7 @@ pub(super) enum PastState {
     Absent,
     /// This.
     Document(RawDocumentBuf),
-    /// Another tool changed it since, so nobody knows.
+    /// Another tool changed it since, so its state is unknown.
     Unknown,
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Back<'s> {
     max_time: Duration,
 }
 
-/// Documents of some ids, and the entries of theirs, the newest of each first.
+/// Documents of some ids, and their entries, the newest of each first.
 pub(super) struct Read {
     present: Documents,
     entries: Chunks,
@@ -233,7 +233,7 @@ impl<'s> Back<'s> {
         }
     }
 
-    /// Turns back what was read.
+    /// Rolls back what was read.
     ///
     /// # Errors
     /// As [`Back::ids`].
@@ -298,11 +298,11 @@ impl<'s> Back<'s> {
 struct Walk<V> {
     visitor: V,
     present: BTreeMap<i64, RawDocumentBuf>,
-    /// The one that is being turned back.
+    /// The one that is being rolled back.
     current: Option<Turning>,
-    /// Documents whose entries did not tell how they came to be what they are.
+    /// Documents whose entries did not show how they came to be what they are.
     unsettled: Vec<i64>,
-    /// Whether nobody knows what such documents were.
+    /// Whether the earlier state of such documents is unknown.
     is_last_look: bool,
     entries: u64,
     bytes: usize,
@@ -310,7 +310,7 @@ struct Walk<V> {
     ticket: Ticket,
 }
 
-/// A document that is being turned back.
+/// A document that is being rolled back.
 struct Turning {
     id: i64,
     present: Option<RawDocumentBuf>,
@@ -324,7 +324,7 @@ enum Place {
     Ahead,
     /// This is what it was; nothing, if there was none.
     At(Option<Document>),
-    /// Nobody knows what it was.
+    /// Its state is unknown.
     Lost,
 }
 
@@ -386,7 +386,7 @@ impl<V: Visitor> Walk<V> {
         Ok(())
     }
 
-    /// The document that was being turned back has come to the moment.
+    /// The document that was being rolled back has come to the moment.
     fn arrive(&mut self, budget: &Budget) -> Result<(), StoreError> {
         let Some(Turning { id, present, last, at }) = self.current.take() else { return Ok(()) };
         if matches!(at, Place::Ahead) && !self.is_last_look {
@@ -402,7 +402,7 @@ impl Turning {
     fn pass(&mut self, entry: &RawDocument) -> Result<(), StoreError> {
         let changes = changes_of(entry)?;
         if is_unknown(changes) {
-            // An entry has the type of its object too, which says who may hear of it.
+            // An entry has the type of its object too, which decides who may see it.
             self.last.get_or_insert_with(|| entry.to_owned());
             self.at = Place::Lost;
         } else if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {
@@ -480,7 +480,7 @@ pub(super) fn by_id(found: &Documents) -> BTreeMap<i64, Vec<&RawDocument>> {
     entries
 }
 
-/// Whether nobody knows what was before the change.
+/// Whether the state before the change is unknown.
 pub(super) fn is_unknown(changes: &RawDocument) -> bool {
     changes.get("unknown").ok().flatten().is_some()
 }

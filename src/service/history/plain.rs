@@ -1,7 +1,7 @@
 //! The fields whose values may show in entries and events: those that were no passwords then, and are none today.
 //!
-//! What a type was then is today's type, turned back by its entries since. They are read for types alone that have changed
-//! behind the oldest entry to be shown, once for a page or for all chunks of an answer.
+//! What a type was then is today's type, rolled back by its entries since. They are read for those types alone that have
+//! changed after the oldest entry to be shown, once for a page or for all chunks of an answer.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,12 +24,12 @@ use crate::service::type_catalog::{TypeEntry, Types};
 use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, Store, StoreError};
 
-/// So many entries are turned back where they are read. More are work in a turn.
+/// The maximum number of entries that are rolled back where they are read. More are work in a turn.
 const FEW: usize = 16;
-/// Entries of types that have more bytes together are not turned back.
+/// Entries of types that have more bytes together are not rolled back.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
-/// Tells for entries of objects which values may show.
+/// Determines for entries of objects which values may show.
 pub(super) struct PlainFields {
     store: Arc<dyn Store>,
     max_time: Duration,
@@ -74,7 +74,7 @@ impl PlainFields {
                     admission::work(move |_| turned_back(&types, &ids, &found)).await.map_err(StoreError::from)??
                 }
             }
-            // Too many to turn back. What the type was before its last change stays unknown.
+            // Too many to roll back. What the type was before its last change stays unknown.
             None => ids.into_iter().map(|id| (id, self.unknown(id))).collect(),
         };
         let mut known = self.pasts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +105,7 @@ impl PlainFields {
             .is_some_and(|(last, state)| last > sequence || state != Some(state_of(&today.document)))
     }
 
-    /// The entries of these types behind a sequence; nothing if they are too many.
+    /// The entries of these types after a sequence; nothing if they are too many.
     async fn changes_since(&self, since: i64, ids: &[i64]) -> Result<Option<Documents>, StoreError> {
         let ids = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
         let filter = of_kind("types").and(Moment::Sequence(since).later()).and(ids);
@@ -191,7 +191,7 @@ fn sequence_of(entry: &RawDocument) -> i64 {
     integer(entry, "sequence").unwrap_or(i64::MAX)
 }
 
-/// Nobody knows what the type was before an entry.
+/// What the type was before an entry is unknown.
 struct Unknown;
 
 /// Turns the type back by one of its entries; false if its fields stay.

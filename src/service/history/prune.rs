@@ -1,7 +1,7 @@
 //! Removing entries that are older than they are kept, while the service works.
 //!
-//! What is removed is the way back beyond the limit. The newest entry of each present resource stays, so chains go on. The
-//! entry behind a removed one gets its hash as `previous`, so [`verify`](super::verify) still checks it.
+//! Removing entries removes the way back beyond the limit. The newest entry of each present resource stays, so chains
+//! continue. The entry after a removed one gets its hash as `previous`, so [`verify`](super::verify) still checks it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit, as_fits};
 
-/// So many entries are looked at for one unit, if they have no more bytes.
+/// The maximum number of entries examined for one unit, if they do not exceed the bytes.
 const AT_ONCE: u64 = 500;
 const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 

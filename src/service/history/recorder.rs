@@ -33,12 +33,12 @@ use crate::store::{
 /// How often a unit is tried again when another one added an entry of the same resource.
 const ATTEMPTS: usize = 16;
 
-/// A change of all documents that match may match so many. Use cases make larger ones in several units.
+/// The maximum number of documents that a change by filter may match. Use cases make larger changes in several units.
 const MOST_MATCHED: u64 = 10_000;
-/// And these have at most so many bytes.
+/// The maximum number of bytes of these documents.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
-/// So many objects can be deleted at once on a full disk. It is about what the room suffices for that the store reserves.
+/// The maximum number of objects deleted at once on a full disk. The room that the store reserves suffices for about this.
 const MOST_UNKEPT: usize = 10;
 
 /// How long deletions keep nothing after there was no room for one. To try each time would take the room that they make.
@@ -47,7 +47,7 @@ const CROWDED: Duration = Duration::from_mins(1);
 /// When a change was made, in its document. A moment that a client reads there is one after the change.
 const STAMPS: [&str; 2] = ["last_edit_time", "creation_time"];
 
-/// Between the time in a document and its entry there are at most so many milliseconds. The document of an import may say
+/// The maximum number of milliseconds between the time in a document and its entry. The document of an import may say
 /// anything, and readers wait for missing sequences by the times of entries.
 const LONGEST_STEP: i64 = 10_000;
 
@@ -85,7 +85,7 @@ struct Entries {
     changes: Vec<Change>,
     /// The newest of their times.
     newest: Option<DateTime>,
-    /// What the clock said, if it was set back since the newest entry; the changes note that.
+    /// The time of the clock, if it was set back since the newest entry; the changes note that.
     set_back: Option<DateTime>,
 }
 
@@ -365,7 +365,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// What a change is that nobody named.
+/// The kind of a change for which no kind was given.
 fn usual_action(patch: &Document) -> Action {
     let was = patch.get_document("was").ok();
     let activates = was.is_some_and(|was| {

@@ -1,4 +1,4 @@
-//! What the commit of a unit would check, checked by reading: for work that is only rehearsed.
+//! What the commit of a unit would check, checked by reading: for dry runs.
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ use crate::store::collections::LOGS;
 pub struct Revert<'a> {
     /// The state at this moment comes back.
     pub to: Moment,
-    /// Whether only to tell what would come of it.
+    /// Whether only to report the outcome.
     pub dry_run: bool,
     /// The condition of the request.
     pub if_match: &'a IfMatch,

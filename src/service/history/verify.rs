@@ -46,10 +46,10 @@ pub struct Broken {
     pub sequence: i64,
 }
 
-/// Nobody waits for a check beside others.
+/// The time limit of a check, which delays nobody else.
 const MAX_TIME: Duration = Duration::from_hours(24);
 
-/// So many broken entries are listed.
+/// The maximum number of broken entries that are listed.
 const MOST_LISTED: usize = 100;
 
 /// The chain of one resource, as far as it was read.
@@ -99,7 +99,8 @@ impl Verified {
             let known = match before {
                 Some((number, hash)) => (head.number == number + 1).then_some(Some(hash)),
                 None if head.number == 1 => Some(None),
-                // Pruning removes the oldest entries, and notes the hash of the last one of them. It leaves no gap behind others.
+                // Pruning removes the oldest entries, and notes the hash of the last one of them. It leaves no gap after
+                // others.
                 None => previous(entry).filter(|_| self.pruned > 0).map(Some),
             };
             known.is_some_and(|known| hash_of(entry, known.as_ref()) == Some(head.hash))

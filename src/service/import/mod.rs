@@ -90,7 +90,7 @@ pub enum Repeat {
     File,
 }
 
-/// What became of an import.
+/// The outcome of an import.
 #[derive(Debug)]
 pub struct Imported {
     /// What was done.

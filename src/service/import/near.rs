@@ -1,4 +1,4 @@
-//! Keys that differ from others by case or blanks alone: whoever sends them may mean the same object.
+//! Keys that differ from others by case or blanks alone: the sender probably intends the same object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Documents, FindQuery, StoreError};
 
-/// In larger types nobody looks for such keys: all objects would have to be read.
+/// In larger types such keys are not looked for: all objects would have to be read.
 const MOST_OBJECTS: u64 = 100_000;
 
 /// The lines with new objects by the folded text of their key: line and key.

@@ -353,7 +353,7 @@ impl Planner {
         body
     }
 
-    /// Keeps the stored value if it has the same exported form: JSON does not tell the width of a number.
+    /// Keeps the stored value if it has the same exported form: JSON does not show the width of a number.
     fn as_stored(&self, field: FieldValue, stored: &[FieldValue]) -> FieldValue {
         let kind = self.object_type().field(&field.name).map_or(ValueKind::Any, |known| ValueKind::named(&known.kind));
         let old = stored.iter().find(|entry| entry.name == field.name && entry.value != field.value);

@@ -9,11 +9,11 @@ use crate::domain::Violations;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::violation::clipped;
 
-/// Most lines that a report lists.
+/// The maximum number of lines in a report.
 pub const MAX_LINES: usize = 10_000;
-/// Most warnings that a report lists.
+/// The maximum number of warnings in a report.
 pub(super) const MAX_WARNINGS: usize = 100;
-/// Most errors that a report lists.
+/// The maximum number of errors in a report.
 pub const MAX_ERRORS: usize = 1_000;
 
 /// What an import did.
@@ -37,7 +37,7 @@ pub struct ImportReport {
     pub errors: Vec<ReportError>,
     /// How many errors are not in the list.
     pub errors_left_out: usize,
-    /// What was taken but may not be what was meant, in the order of the file; at most 100.
+    /// Values that were accepted but are probably not intended, in the order of the file; at most 100.
     pub warnings: Vec<ReportError>,
     /// How many warnings are not in the list.
     pub warnings_left_out: usize,

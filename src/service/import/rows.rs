@@ -145,7 +145,7 @@ impl RowReading {
             return read;
         }
         for (line, cells) in table.rows {
-            // What spreadsheets leave behind the last row.
+            // What spreadsheets leave after the last row.
             if cells.iter().all(|cell| self.tidy(cell).is_empty()) {
                 continue;
             }

@@ -14,7 +14,7 @@ use crate::service::services::Services;
 use crate::store::collections::{WEBHOOK_CURSORS, WEBHOOK_DELIVERIES};
 use crate::store::{Change, FindQuery};
 
-/// So many records of a webhook are kept.
+/// The maximum number of records kept of a webhook.
 pub(super) const MOST_DELIVERIES: i64 = 200;
 
 /// Where a webhook is.
@@ -22,7 +22,7 @@ pub(super) struct Cursor {
     /// The document as it is stored.
     stored: RawDocumentBuf,
     pub(super) secret: Secret,
-    /// Behind the last event that was delivered, or needed no delivery.
+    /// The position after the last event that was delivered, or needed no delivery.
     pub(super) position: Position,
     /// When that was stored.
     pub(super) saved_at: DateTime,

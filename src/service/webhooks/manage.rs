@@ -30,7 +30,7 @@ use crate::store::{Condition, Documents, Explanation, FindQuery, StoreError, Uni
 
 /// The scope that bounds the number of webhooks.
 const SCOPE: &str = Webhooks::COLLECTION;
-/// Records are shown for so many days.
+/// The age in days up to which records are shown.
 const SHOWN_DAYS: i64 = 7;
 /// Advice that takes longer is left out.
 const ADVICE_TIME: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ pub struct Tested {
     pub duration: Duration,
 }
 
-/// Makes a webhook. It tells what changes from now on.
+/// Makes a webhook. It sends what changes from now on.
 ///
 /// # Errors
 /// Violations of the body, a resource that the caller may not see, more webhooks than there may be.
@@ -81,7 +81,7 @@ pub async fn create_webhook(services: &Services, caller: &Caller, body: &Documen
     Err(ServiceError::Contended("the webhooks".to_owned()))
 }
 
-/// What is to be said of the filter of a webhook: nobody looks at one that never sends.
+/// The hints about the filter of a webhook: nobody looks at one that never sends.
 ///
 /// The webhook is stored, so nothing that fails here fails the request.
 pub async fn advice(services: &Services, caller: &Caller, webhook: &RawDocument) -> Vec<String> {
@@ -110,7 +110,7 @@ pub async fn update_webhook(
     change(services, caller, (id, if_match), |_| Ok(body.clone())).await
 }
 
-/// Merges the patch (RFC 7396) into the webhook and goes on as [`update_webhook`].
+/// Merges the patch (RFC 7396) into the webhook and continues as [`update_webhook`].
 ///
 /// # Errors
 /// As [`update_webhook`].
@@ -146,7 +146,7 @@ async fn change(
     resource::change::<Webhooks>(services, id, if_match, decide).await.map(|(_, after)| after)
 }
 
-/// Checks a body, and names the resources of which the caller may hear where it names none.
+/// Checks a body, and names the resources whose changes the caller may see where it names none.
 async fn accepted(
     services: &Services,
     caller: &Caller,
@@ -209,7 +209,7 @@ pub async fn test_webhook(services: &Services, id: i64) -> Result<Tested, Servic
     let message = message.ok_or_else(|| StoreError::Corrupt { what: format!("the secret of webhook {id}") })?;
     let begun = services.clock.steady();
     let sender = services.webhooks.sender.clone();
-    // The request goes on when the caller leaves, and keeps its place.
+    // The request runs to its end when the caller leaves, and keeps its place.
     let sending = tokio::spawn(async move {
         let outcome = sender.send(message).await;
         drop(permit);
@@ -219,7 +219,7 @@ pub async fn test_webhook(services: &Services, id: i64) -> Result<Tested, Servic
     Ok(Tested { outcome, duration: services.clock.steady().saturating_sub(begun) })
 }
 
-/// Sets the cursor of a webhook: what changed behind it is sent, or sent again.
+/// Sets the cursor of a webhook: changes after it are sent, or sent again.
 ///
 /// # Errors
 /// [`ErrorCode::WebhookNotFound`], and those of [`position`].

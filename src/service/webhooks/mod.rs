@@ -6,12 +6,12 @@
 //! | `service.webhooks.cursors` | its secret, its cursor, and when it is tried again |
 //! | `service.webhooks.deliveries` | its last attempts |
 //!
-//! There is no queue. A turn ([`turn`]) reads the next event behind the cursor, sends it, and stores the next cursor with
+//! There is no queue. A turn ([`turn`]) reads the next event after the cursor, sends it, and stores the next cursor with
 //! a record of the attempt. Each webhook has turns of its own, so a slow receiver delays no other. Their number has a
 //! bound. On MongoDB the instance with the lease takes all turns ([`worker`]).
 //!
-//! *Invariant:* an event is sent only if the author of the webhook may see it at that moment. Whoever changes a webhook
-//! becomes its author.
+//! *Invariant:* an event is sent only if the author of the webhook may see it at that moment. The last user to change a
+//! webhook is its author.
 
 mod documents;
 pub mod manage;

@@ -1,4 +1,4 @@
-//! What webhooks need beside the store.
+//! What webhooks need in addition to the store.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use crate::metrics::Deliveries;
 use crate::outgoing::Sender;
 use crate::query::Limits;
 
-/// So many webhooks there may be: each may hold a thread, a connection and ten events.
+/// The maximum number of webhooks: each may hold a thread, a connection and ten events.
 pub const MOST_WEBHOOKS: u64 = 100;
-/// So many tests are under way at a time.
+/// The maximum number of tests under way at a time.
 const MOST_TESTS: usize = 4;
 
 /// One for the whole process.

@@ -1,4 +1,4 @@
-//! What a webhook asks of the stream of changes, and with whose eyes.
+//! The question that a webhook puts to the stream of changes, and the user whose access decides the answer.
 
 use std::sync::Arc;
 use std::time::Instant;

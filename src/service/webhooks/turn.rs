@@ -1,6 +1,6 @@
-//! A turn of one webhook: sends what lies behind its cursor, until there is nothing more, or an attempt fails.
+//! A turn of one webhook: sends the events after its cursor, until there is nothing more, or an attempt fails.
 //!
-//! - After a status from 200 to 299 the cursor moves behind the event.
+//! - After a status from 200 to 299 the cursor moves past the event.
 //! - After 410 the webhook pauses.
 //! - After anything else the same event comes again, after a pause of [`PAUSES`], and the webhook says that attempts
 //!   fail. So it does when the filter takes too long. After [`WINDOW`] without a success the webhook pauses.
@@ -33,11 +33,11 @@ use crate::store::{Change, StoreError, Unit};
 
 /// Between the attempts for one event, in seconds; the last one is repeated.
 const PAUSES: [i64; 6] = [5, 30, 120, 600, 1800, 3600];
-/// For so long failed attempts are repeated.
+/// The time during which failed attempts are repeated.
 const WINDOW: TimeDelta = TimeDelta::hours(24);
-/// So many entries are read at a time, and held while one of them is sent.
+/// The number of entries read at a time, and held while one of them is sent.
 const BATCH: u64 = 10;
-/// Skipped events are noted when there are so many of them,
+/// Skipped events are noted when their number reaches this,
 const SKIPPED: Position = 500;
 /// or when the last note is so old. What is older than the cursor may be removed from the history.
 const NOTED: TimeDelta = TimeDelta::hours(1);
@@ -47,13 +47,13 @@ const RIGHT: &str = "base.system.edit";
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// There is nothing behind this position.
+    /// There is nothing after this position.
     Idle(Position),
     /// It is to be tried again at this time.
     Later(DateTime),
     /// The webhook is not active.
     Off,
-    /// Somebody changed the webhook meanwhile.
+    /// Another request changed the webhook meanwhile.
     Again,
 }
 
@@ -82,7 +82,7 @@ enum Reason {
     Failing(Outcome),
 }
 
-/// Why a turn cannot go on.
+/// Why a turn cannot continue.
 enum Stop {
     End(End),
     Pause(Reason),
@@ -185,7 +185,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends one event, if it is one for this webhook, and moves the cursor behind it.
+    /// Sends one event, if it is one for this webhook, and moves the cursor past it.
     async fn handle(&mut self, author: i64, entry: &RawDocumentBuf) -> Result<(), Stop> {
         let asked = self.asked(author).await?;
         let batch = Batch::of(vec![entry.clone()]);
@@ -300,7 +300,7 @@ impl Turn<'_> {
         let mut unit = Unit::of(self.cursor.save(now)?);
         unit.changes.extend(record);
         match self.services.store.commit(unit).await {
-            // Somebody set the cursor, or removed the webhook.
+            // Another request set the cursor, or removed the webhook.
             Err(StoreError::Stale) => Err(Stop::End(End::Again)),
             outcome => Ok(outcome.map(drop)?),
         }

@@ -71,13 +71,13 @@ pub(crate) fn lost(collection: &str, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("an index of {collection} leads to row {row}, which is not there") }
 }
 
-/// What is said of a panic. Its own words are for developers, and stand in the log.
+/// The message about a panic. Its own words are for developers, and are in the log.
 const FAILED: &str = "reading it failed, most likely on a damaged page";
 
 /// Runs work that reads or writes pages; a panic becomes an error with a sentence for the operator.
 ///
 /// redb does not compare checksums on each read, and asserts the content of its own pages. On a damaged file such an
-/// assertion can fail. The query or write that met it then gets an error, and the service goes on. Nothing stays half
+/// assertion can fail. The query or write that met it then gets an error, and the service keeps running. Nothing stays half
 /// done: readers only read, and the writer aborts the transaction.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, &'static str> {
     /// Whether a panic of this thread becomes an error.

@@ -6,7 +6,7 @@
 //! | room | what lives there |
 //! |---|---|
 //! | [`failure`], [`options`] | errors of the engine as errors of the store; how a store is opened |
-//! | [`file`](mod@file) | bytes on disk: the log of pages, the files beside it, read-only views |
+//! | [`file`](mod@file) | bytes on disk: the log of pages, the files next to it, read-only views |
 //! | [`catalog`] | the catalog: collections, indexes, versions |
 //! | [`index`] | keys, entries, their tables and numbers |
 //! | [`plan`] | plans a query: the ranges of an index |
@@ -112,7 +112,7 @@ impl EmbeddedStore {
         Self::start(StoreFiles::prepare(directory, options)?, options)
     }
 
-    /// Opens a store for reading. The file stays as it is, and no named file is created beside it. Writes to this store
+    /// Opens a store for reading. The file stays as it is, and no named file is created next to it. Writes to this store
     /// vanish with it.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Whether this process has met stored bytes that are not what was written.
+    /// Whether this process has read stored bytes that are not what was written.
     fn is_damaged(&self) -> bool {
         self.files.damage().load(Ordering::Relaxed)
     }
@@ -270,12 +270,12 @@ impl EmbeddedStore {
         let rows = self.on_blocking_pool(turn, find).await?;
         let of = (Arc::clone(&snapshot), chunks::SNAPSHOT_TIME);
         let rest = Remainder::new(of, Arc::clone(&self.published), name, asked, rows).into_stream();
-        // The stages behind the front read no collection, so they need no snapshot.
+        // The stages after the front read no collection, so they need no snapshot.
         drop(snapshot);
         Ok(evaluate::applied(rest, (query.pipeline.clone(), front.stages), query.max_time))
     }
 
-    /// Answers on the thread that asks.
+    /// Answers on the calling thread.
     fn here<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.watched(failure::guarded(work))
     }

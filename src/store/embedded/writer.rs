@@ -90,7 +90,7 @@ enum Job {
         collection: String,
         reply: Reply<()>,
     },
-    /// A reader met a failure of the storage.
+    /// A reader had a failure of the storage.
     Reopen,
     Stop,
 }
@@ -202,7 +202,7 @@ impl Handle {
         self.unused.load().as_ref().map(|unused| (unused.bytes, unused.at.elapsed()))
     }
 
-    /// Has the file reopened, once for all callers. With a full queue the writer notices by itself.
+    /// Has the file reopened, once for all callers. With a full queue the writer notices without a message.
     pub(crate) fn reopen(&self) {
         if !self.is_reopening.swap(true, Ordering::AcqRel) && self.jobs.try_send(Job::Reopen).is_err() {
             self.is_reopening.store(false, Ordering::Release);
@@ -265,7 +265,7 @@ struct Group {
     undo: Undo,
 }
 
-/// What became of a unit.
+/// The outcome of a unit.
 enum Outcome {
     Done(Result<Vec<u64>, StoreError>),
     /// It needs a transaction of its own.
@@ -419,7 +419,7 @@ impl Writer {
                 self.commit_with_room(crowded, undo);
                 self.commit_each(large, Undo::Transaction);
             }
-            // One of them met damaged pages; the others may still succeed.
+            // One of them read damaged pages; the others may still succeed.
             Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => self.commit_each(group.into_waiting(), undo),
             // Together they have no room; each one may have it.
             Err(StoreError::NoRoom { .. }) if !has_all_room => self.commit_with_room(group.into_waiting(), undo),
@@ -532,7 +532,7 @@ impl Writer {
             Ok(transaction) => return Ok(transaction),
             Err(error) => error,
         };
-        // A read has failed before. Nothing of this write was tried yet, and it goes on when the file is opened again.
+        // A read has failed before. Nothing of this write was tried yet, and it continues when the file is opened again.
         self.fail(&error);
         self.database()?.begin_write().map_err(|error| failure::unavailable(&error))
     }
@@ -650,7 +650,7 @@ impl Writer {
     }
 }
 
-/// Tells everybody who waits the same.
+/// Answers all waiting callers with the same error.
 fn refuse(replies: Vec<Reply<Vec<u64>>>, error: impl Fn() -> StoreError) {
     for reply in replies {
         let _ = reply.send(Err(error()));

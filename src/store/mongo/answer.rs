@@ -1,4 +1,4 @@
-//! Answers questions: the server is asked for the plain part, and what it gives goes through the evaluator. See
+//! Answers questions: the server answers the plain part, and the evaluator works on its answer. See
 //! [`question`](crate::store::question).
 
 use std::cell::RefCell;
@@ -85,7 +85,7 @@ impl MongoStore {
         Ok(ChunkedPage { total, hint: None, documents: self.streamed(collection, query).await? })
     }
 
-    /// See [`Store::explain`](crate::store::Store::explain): the plan is that of what the server is asked.
+    /// See [`Store::explain`](crate::store::Store::explain): the plan is that of the part sent to the server.
     pub(super) async fn explained(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         let begun = Instant::now();
         let is_filtered = Split::of(query)?.rest.is_filtered();

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::error::unavailable;
 use crate::store::StoreError;
 
-/// Work that goes on when this handle is dropped before its end.
+/// Work that runs to completion when this handle is dropped before its end.
 pub(super) struct Carried<T>(JoinHandle<Result<T, StoreError>>);
 
 impl<T: Send + 'static> Carried<T> {

@@ -112,7 +112,7 @@ async fn advance(inner: &Inner, session: &mut ClientSession, scope: &str, expect
     let step = scopes.update_one(doc! { "_id": scope, "at": expected }, next).upsert(expected == 0);
     match step.session(session).await {
         Ok(done) => Ok(done.matched_count > 0 || done.upserted_id.is_some()),
-        // The scope exists and stands elsewhere.
+        // The scope exists and has another value.
         Err(error) if is_duplicate(&error) => Ok(false),
         Err(error) => Err(at(SCOPES)(error)),
     }

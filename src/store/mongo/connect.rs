@@ -16,7 +16,7 @@ use crate::store::StoreError;
 /// The wire version of MongoDB 5.0, the oldest release with snapshot reads outside of transactions.
 const OLDEST_WIRE_VERSION: i32 = 13;
 
-/// What is said of a server without a replica set.
+/// The message about a server without a replica set.
 const STANDALONE: &str = "a MongoDB server without a replica set (restart mongod with --replSet rs0, then run rs.initiate() \
                           once in mongosh)";
 
@@ -39,7 +39,7 @@ pub struct MongoOptions {
     pub write_timeout: Duration,
     /// Connections kept open per server when nothing happens.
     pub min_pool_size: u32,
-    /// Connections per server at the most; further operations wait for a free one.
+    /// The maximum number of connections per server; further operations wait for a free one.
     pub max_pool_size: u32,
     /// Whether the counters of DATAGERRY, which shares the database, are kept ahead of the ids given here.
     pub leads_datagerry: bool,
@@ -64,7 +64,7 @@ impl Default for MongoOptions {
 pub(super) enum Topology {
     /// A replica set, of whatever size.
     ReplicaSet,
-    /// Routers in front of several replica sets.
+    /// Routers of several replica sets.
     Sharded,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn write_concern(options: &MongoOptions) -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(options.write_timeout).build()
 }
 
-/// Tells the epoch when connections broke: the server may be another one afterwards.
+/// Notifies the epoch when connections broke: the server may be another one afterwards.
 fn connection_losses(epoch: &Epoch) -> EventHandler<CmapEvent> {
     let epoch = epoch.clone();
     EventHandler::callback(move |event| {

@@ -43,7 +43,7 @@ pub(super) struct SessionDump {
 }
 
 impl SessionDump {
-    /// Looks what there is.
+    /// Looks which collections exist.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let collections = collections(inner).await.map_err(|error| command_error(&error))?;
         let moment = moment(inner, &collections).await?;

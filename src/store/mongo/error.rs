@@ -26,7 +26,7 @@ const AWAY: [i32; 25] = [
     6, 7, 43, 64, 89, 91, 100, 112, 133, 134, 175, 189, 237, 246, 251, 9001, 10058, 10107, 11600, 11601, 11602, 13388,
     13435, 13436, 13475,
 ];
-/// What is said of a server that was started for a replica set which nobody has initiated.
+/// The message about a server that was started for a replica set which nobody has initiated.
 pub(super) const UNINITIATED: &str = "in no replica set yet; run rs.initiate() there";
 /// How the driver shows such a server.
 const GHOST: &str = ", Type: RsGhost";
@@ -139,8 +139,8 @@ fn plain(error: &Error) -> String {
     format!("no server takes requests: {}", servers.map(server).collect::<Vec<_>>().join(", "))
 }
 
-/// What is said where all servers were passed over, because none is in the replica set that the URI names. The driver does not
-/// tell in which they are.
+/// The message where all servers were skipped, because none is in the replica set that the URI names. The driver does
+/// not report in which they are.
 fn strangers(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("No available servers. Topology: { Type: ReplicaSetNoPrimary, Set Name: ")?;
     let name = rest.split([',', ' ', '}']).next()?;
@@ -231,7 +231,7 @@ fn index_in(message: &str) -> &str {
     after.split_once(" dup key").map_or(after, |(name, _)| name).trim()
 }
 
-/// The server puts the stage in front of the message: `PlanExecutor error during aggregation :: caused by :: ..`.
+/// The server puts the stage before the message: `PlanExecutor error during aggregation :: caused by :: ..`.
 fn without_machinery(message: &str) -> &str {
     message.rsplit_once(" :: caused by :: ").map_or(message, |(_, cause)| cause)
 }

@@ -1,7 +1,7 @@
 //! The server's `explain` in the shape that both stores have.
 //!
-//! It explains the plain part of a question as a list, with `executionStats`. If the page does not tell the total, it explains
-//! the count too.
+//! It explains the plain part of a question as a list, with `executionStats`. If the page does not show the total, it
+//! explains the count too.
 //!
 //! A guard is not shown. The figures of a guarded query come from the query itself, and the plan from its question alone, for
 //! which nothing is run.

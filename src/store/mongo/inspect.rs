@@ -109,7 +109,7 @@ fn unfinished(begun: &[(String, bool)]) -> Finding {
     }
 }
 
-/// Routers do not tell, and users without the right get no answer.
+/// Routers do not report it, and users without the right get no answer.
 async fn disk(inner: &Inner) -> Result<Option<Finding>, StoreError> {
     let stats = match inner.database.run_command(doc! { "dbStats": 1 }).await {
         Ok(stats) => stats,

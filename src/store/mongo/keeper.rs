@@ -86,7 +86,7 @@ pub(super) async fn run(inner: Weak<Inner>, keeper: Arc<Keeper>) {
         for collection in declared {
             // While the server is away, what was known last counts.
             let missing = missing(&inner, &collection).await;
-            // Asked afterwards: it may have been let go meanwhile.
+            // Checked afterwards: it may have been released meanwhile.
             let (Ok(missing), true) = (missing, keeper.watches(collection.name)) else { continue };
             let unique = missing.iter().filter(|missing| missing.spec.unique);
             let names = unique.map(|missing| missing.spec.name).collect::<Vec<_>>().join(", ");
@@ -94,7 +94,7 @@ pub(super) async fn run(inner: Weak<Inner>, keeper: Arc<Keeper>) {
                 format!("{} lacks the unique index {names}: start the service again, to make it", collection.name);
             let lack = Some(lack).filter(|_| !names.is_empty());
             if keeper.set(collection.name, lack.clone()) {
-                // Whoever has documents of the collection in a cache reads them again.
+                // Caches of documents of the collection read them again.
                 inner.revisions.bump(collection.name);
                 match lack {
                     Some(lack) => log::error!("{lack}"),

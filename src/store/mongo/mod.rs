@@ -4,7 +4,7 @@
 //!   the server. The rest of the question is evaluated on them in the service: see [`answer`].
 //! - Reads go to the primary and return only data that a majority has. On a replica set all documents of one answer come
 //!   from one point in time. A write is acknowledged when it is on the disks of a majority.
-//! - A server by itself, without a replica set, is refused: it has no transactions and no reads at one point in time.
+//! - A standalone server, without a replica set, is refused: it has no transactions and no reads at one point in time.
 //! - Operations are separate tasks, so a client that hangs up does not stop one halfway: see [`carried`]. Waiting for
 //!   an operation has a bound, and ends at once while no server is there: see [`presence`] and [`waiting`].
 //!
@@ -201,7 +201,7 @@ impl MongoStore {
                 (Arc::clone(&turn), question(Arc::clone(&self.inner), collection.to_owned(), about.clone()));
             async move {
                 let outcome = asked.await;
-                // A query goes on at the server when nobody waits for it any more, and so does its turn.
+                // A query runs on at the server when nobody waits for it any more, so it keeps its turn.
                 drop(turn);
                 outcome
             }

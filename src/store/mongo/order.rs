@@ -5,8 +5,8 @@
 //!
 //! A process that is killed or frozen in a transaction leaves the document locked for up to a minute, until the server ends the
 //! transaction. So each process keeps a document `{_id: <id of its session>, seen: <time of the server>}` in
-//! [`service.writers`](WRITERS). Whoever has waited for the lock for a while ends the sessions of processes that were not seen
-//! lately; a live process begins its transaction again then.
+//! [`service.writers`](WRITERS). A process that has waited for the lock for a while ends the sessions of processes that were
+//! not seen lately; a live process begins its transaction again then.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,9 +28,9 @@ use crate::store::{Numbered, StoreError};
 pub(super) const WRITERS: &str = "service.writers";
 /// How often a process shows that it lives while it writes.
 const BEAT: Duration = Duration::from_secs(1);
-/// A process that was not seen for so long does not live, or does not write.
+/// The time in milliseconds without a sign of life after which a process counts as ended, or as one that does not write.
 const SILENCE_MS: i64 = 3_000;
-/// The note of a process that was not seen for so long is removed.
+/// The time in milliseconds without a sign of life after which the note of a process is removed.
 const FORGOTTEN_MS: i64 = 10 * 60 * 1000;
 /// How long to wait for the transaction of another process before looking whether it lives.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -150,7 +150,7 @@ pub(super) async fn forget_ended(inner: &Inner) -> Result<(), StoreError> {
     forget().await.map(drop).map_err(|error| command_error(&error))
 }
 
-/// So many milliseconds ago by the server's clock.
+/// The time this number of milliseconds ago, by the server's clock.
 async fn before(inner: &Inner, milliseconds: i64) -> Result<DateTime, Error> {
     let hello = inner.database.run_command(doc! { "hello": 1 }).await?;
     let now = hello.get_datetime("localTime").copied().unwrap_or(DateTime::MIN);

@@ -1,7 +1,7 @@
 //! Whether there is a primary, and whether it is a new one, as the driver's monitor sees it.
 //!
 //! While there is none, an operation waits for one, up to the time limit for finding a server. A new primary is elected
-//! within seconds, and the operation goes on. After that limit all operations are refused at once, running ones too,
+//! within seconds, and the operation continues. After that limit all operations are refused at once, running ones too,
 //! until the monitor sees a server again. So no queue builds up in an outage, and it ends without a restart.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::totals::Epoch;
 
-/// A server that did not answer the driver's monitor for this long may be silent. It is asked every second.
+/// A server that did not answer the driver's monitor for this long may be silent. The monitor checks every second.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// What is known of the server that takes writes.
@@ -43,7 +43,7 @@ struct PresenceState {
 
 #[derive(Debug, Clone, Copy)]
 enum Met {
-    /// None was met yet: connecting waits by other means.
+    /// None was seen yet: connecting has a wait of its own.
     Unmet,
     There,
     AwaySince(Instant),

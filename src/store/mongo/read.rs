@@ -26,7 +26,7 @@ const CHUNK: u32 = 500;
 
 /// The documents that the query selects, and with `counts` how many there are in all.
 ///
-/// The server counts only if the page does not tell the number.
+/// The server counts only if the page does not show the number.
 pub(super) async fn page(
     inner: &Inner,
     moment: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub(super) async fn page(
         None if counts => count(inner, moment, collection, &query.filter, left).await?,
         None => 0,
     };
-    // The server tells the work of a query only in `explain`, which would run it again.
+    // The server reports the work of a query only in `explain`, which would run it again.
     Ok(Page { documents, total, hint: None })
 }
 
@@ -226,7 +226,7 @@ pub(super) fn plain_order(query: &FindQuery) -> Document {
     keys_beside(&query.sort, "", "").1
 }
 
-/// A sort by fields: their values are computed beside the documents. Reads all matching documents, and keeps the first
+/// A sort by fields: their values are computed next to the documents. Reads all matching documents, and keeps the first
 /// `skip + limit`.
 fn by_field(query: &FindQuery) -> Vec<Document> {
     let (values, order) = keys_beside(&query.sort, "keys", "document.");

@@ -1,7 +1,7 @@
 //! Revisions: numbers that move when a collection changes, kept up to date in the background.
 //!
 //! On a replica set one change stream on the database reports every change of every client. Without a stream, or while
-//! it is silent for too long, a timer also moves all revisions. It does so often enough that nobody trusts an old
+//! it is silent for too long, a timer also moves all revisions. It does so at an interval at which nobody trusts an old
 //! number for a second.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use crate::store::revision::fresh;
 const TICK: Duration = Duration::from_millis(400);
 /// The server reports at least this often that nothing happened.
 const AWAIT: Duration = Duration::from_millis(200);
-/// A stream that said nothing for this long may have missed something.
+/// The time without an event after which a stream may have missed something.
 const SILENCE: Duration = Duration::from_millis(450);
 /// Between two attempts to open the stream.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -117,7 +117,7 @@ pub(super) async fn tick(revisions: Weak<Revisions>) {
     }
 }
 
-/// Follows the changes of the database, and tells the keeper of dropped collections; ends with the last owner of the
+/// Follows the changes of the database, and notifies the keeper of dropped collections; ends with the last owner of the
 /// revisions.
 pub(super) async fn follow(
     database: Database,

@@ -10,7 +10,7 @@ use crate::store::inspection::Finding;
 /// What the service does in its database, by MongoDB's names for actions. The role `readWrite` has all of them.
 const NEEDED: [&str; 7] = ["find", "insert", "update", "remove", "createCollection", "createIndex", "dropCollection"];
 
-/// The finding; none where the server asks for no user.
+/// The finding; none where the server requires no user.
 pub(super) async fn rights(inner: &Inner) -> Result<Option<Finding>, StoreError> {
     let status = inner.database.run_command(doc! { "connectionStatus": 1, "showPrivileges": true });
     let status = status.await.map_err(|error| command_error(&error))?;
@@ -20,7 +20,7 @@ pub(super) async fn rights(inner: &Inner) -> Result<Option<Finding>, StoreError>
 fn finding(info: &Document, database: &str) -> Option<Finding> {
     let documents = |name: &str| info.get_array(name).into_iter().flatten().filter_map(Bson::as_document);
     let user = documents("authenticatedUsers").next()?.get_str("user").unwrap_or_default();
-    // Rights on single collections would have to be compared one by one: nothing is said of them.
+    // Rights on single collections would have to be compared one by one: they are not checked.
     if documents("authenticatedUserPrivileges").any(|privilege| is_on_a_collection(privilege, database)) {
         return None;
     }

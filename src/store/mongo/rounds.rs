@@ -17,14 +17,14 @@ pub(super) struct Rounds<Q, A>(Mutex<Queue<Q, A>>);
 #[derive(Debug)]
 struct Queue<Q, A> {
     waiting: Vec<Asker<Q, A>>,
-    /// Somebody serves the queue, and will check it again.
+    /// A caller serves the queue, and will check it again.
     served: bool,
 }
 
-/// Somebody who asked.
+/// A waiting caller.
 #[derive(Debug)]
 pub(super) struct Asker<Q, A> {
-    /// What was asked.
+    /// The work to do.
     pub(super) question: Q,
     answer: oneshot::Sender<Result<A, StoreError>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Asker<Q, A> {
 /// A place in the queue.
 #[derive(Debug)]
 pub(super) struct Seat<A> {
-    /// Nobody served the queue: the caller with this place must.
+    /// No caller served the queue: the caller with this place must.
     pub(super) serves: bool,
     answer: oneshot::Receiver<Result<A, StoreError>>,
 }

@@ -46,7 +46,7 @@ pub(super) async fn attempt(
             Ok(touched)
         }
         Err(refused) => {
-            // The server ends abandoned transactions by itself, so a failure here is harmless.
+            // The server ends abandoned transactions on its own, so a failure here is harmless.
             let _ = session.abort_transaction().await;
             Err(refused)
         }

@@ -37,7 +37,7 @@ fn away() -> StoreError {
 }
 
 impl Presence {
-    /// What is said of a query that was waited for in vain: it takes too long where the server answers others.
+    /// The error for a query whose wait timed out: it takes too long where the server answers others.
     fn ran_out(&self, bound: Duration) -> StoreError {
         if self.answers() { StoreError::Timeout } else { exceeded(bound) }
     }
@@ -60,7 +60,7 @@ impl Presence {
         self.run_to(sleep(bound).map(|()| self.ran_out(bound)), part).await
     }
 
-    /// The same. `end` completes with what is said when the wait should end.
+    /// The same. `end` completes with the error when the wait should end.
     async fn run_to<T: Send + 'static>(
         &self,
         end: impl Future<Output = StoreError>,
@@ -120,7 +120,7 @@ enum Watched<T> {
     Succession,
 }
 
-/// When waiting ends, however often something is asked until then.
+/// When waiting ends, whatever is retried until then.
 #[derive(Clone, Copy)]
 struct Bound {
     time: Duration,

@@ -11,7 +11,7 @@ use super::{CodecError, HEAD, LARGEST_MESSAGE, number, opcode};
 /// The level that zstd has by default.
 const ZSTD_LEVEL: i32 = 3;
 
-/// A way of compressing that both sides know.
+/// A way of compressing that both sides support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compressor {
     /// zlib, number 2.

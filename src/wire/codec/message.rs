@@ -18,7 +18,7 @@ pub struct Message<'a> {
     pub flags: u32,
     /// The document of the command; only its length is checked.
     pub body: &'a [u8],
-    /// Arrays of the command that were sent beside its document.
+    /// Arrays of the command that were sent next to its document.
     pub sequences: Vec<Sequence<'a>>,
     /// Whether there was a checksum.
     pub has_checksum: bool,

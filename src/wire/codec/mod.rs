@@ -38,7 +38,7 @@ pub mod opcode {
     pub const MSG: i32 = 2013;
 }
 
-/// Bytes that are no message. The connection cannot go on after them.
+/// Bytes that are no message. The connection cannot be used after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CodecError(pub &'static str);

@@ -1,4 +1,4 @@
-//! `OP_QUERY`: how drivers begin that do not know the server yet.
+//! `OP_QUERY`: the first message of drivers that do not know the server's version yet.
 
 use super::{CodecError, document, number, text};
 

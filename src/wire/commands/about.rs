@@ -19,7 +19,7 @@ pub(super) fn ping(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     done(Document::new())
 }
 
-/// Queries mean here what they mean in that version of MongoDB, so tools get it. The true name stands beside it.
+/// Queries have the meaning of that version of MongoDB, so tools receive it. The real name is another member.
 pub(super) fn build_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     reading.options.only(&[])?;
     let numbers: Vec<i32> = FOLLOWS.split('.').chain(["0"]).filter_map(|number| number.parse().ok()).collect();
@@ -52,7 +52,7 @@ pub(super) fn connection_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireEr
     done(doc! { "authInfo": info })
 }
 
-/// Of oneself alone. Others are known over REST; a tool that asks for them, or for all, hears of oneself.
+/// About the caller only. Others are known over REST; a tool that asks for them, or for all, gets only the caller.
 pub(super) fn users_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     let options = &reading.options;
     options.only(&[
@@ -123,7 +123,7 @@ fn privileges(reading: &Reading<'_>) -> Vec<Document> {
     seen.map(|seen| privilege(seen.name)).collect()
 }
 
-/// Nothing of the machine but what every client can tell: the time, and the kind of system.
+/// Nothing of the machine but what every client knows: the time, and the kind of system.
 pub(super) fn host_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     reading.options.only(&[])?;
     done(doc! {

@@ -90,10 +90,10 @@ async fn pipeline(reading: &Reading<'_>, options: &Options, first: Option<Docume
     understood(stages.len(), max_time, move |effort| Pipeline::read_with(&stages, &terms, effort)).await
 }
 
-/// Stages that describe a collection and stand in front of all others.
+/// Stages that describe a collection and come before all others.
 const DESCRIBING: [&str; 2] = ["$collStats", "$indexStats"];
 
-/// The stage that drivers list indexes of a search with. MongoDB without one says so by this code, and tools go on.
+/// The stage that drivers list indexes of a search with. MongoDB without one reports this code, and tools continue.
 const SEARCH_INDEXES: &str = "$listSearchIndexes";
 
 /// What a pipeline makes of the description of a collection, if it begins with one of [`DESCRIBING`].
@@ -113,7 +113,7 @@ async fn described(reading: &Reading<'_>) -> Result<Option<Rest>, WireError> {
         let message = format!("{name} must take a nested object but found: {wanted}");
         return Err(WireError::new(code::FAILED_TO_PARSE, message));
     };
-    // The stages behind it keep their places.
+    // The stages after it keep their places.
     let pipeline = pipeline(reading, options, Some(doc! { "$match": {} })).await?;
     let Some(reach) = question::reach(reading, options).await? else {
         let message = format!("Collection [{}] not found.", options.namespace()?);
@@ -160,7 +160,7 @@ pub(super) async fn explain(reading: &Reading<'_>, options: &Options, with_stats
     explained(reading, options, with_stats).await
 }
 
-/// How the front of a pipeline is answered, and the stages behind it.
+/// How the front of a pipeline is answered, and the stages after it.
 async fn explained(reading: &Reading<'_>, options: &Options, with_stats: bool) -> Result<Document, WireError> {
     let pipeline = pipeline(reading, options, None).await?;
     let (front, max_time) = (pipeline.front(), options.max_time(reading.services().max_time)?);

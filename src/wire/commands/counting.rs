@@ -18,7 +18,7 @@ use crate::store::{FindQuery, StoreError};
 use crate::wire::cursors::LARGEST_BATCH;
 use crate::wire::error::{WireError, code};
 
-/// The memory of a value beside its bytes.
+/// The memory of a value in addition to its bytes.
 const VALUE: usize = 128;
 
 /// Reads the question of a `count`, with how many to pass over and how many to count at most.

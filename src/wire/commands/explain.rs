@@ -10,7 +10,7 @@ use super::{Reading, counting, done, finding};
 use crate::store::{Explanation, FindQuery, IndexUse, SortedBy, Step};
 use crate::wire::error::{WireError, code};
 
-/// What of a query shapes its plan beside the way to the documents.
+/// The parts of a query that shape its plan, apart from the way to the documents.
 pub(super) struct Shape {
     pub(super) sort: Document,
     pub(super) projection: Option<Document>,
@@ -62,7 +62,7 @@ pub(super) async fn explain(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
     done(answer)
 }
 
-/// What stands at the end of every plan.
+/// The last part of every plan.
 pub(super) fn server() -> Document {
     doc! { "serverInfo": { "host": "", "port": 0, "version": crate::query::FOLLOWS, "gitVersion": "" } }
 }

@@ -11,10 +11,10 @@ use crate::wire::codec::Batch;
 use crate::wire::cursors::{BatchSize, LARGEST_BATCH, Opened, Rest, USUAL_BATCH};
 use crate::wire::error::{WireError, code};
 
-/// What a cursor takes beside what it reads and the command that opened it.
+/// The bytes of a cursor in addition to what it reads and the command that opened it.
 const OVERHEAD: usize = 4 * 1024;
 
-/// How many documents the first batch has when nobody says, as in MongoDB.
+/// The number of documents in the first batch if the command has none, as in MongoDB.
 pub(super) const FIRST_BATCH: u32 = 101;
 
 /// Options of `find` that this server does not offer, with the reason.
@@ -28,7 +28,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// All options of `find`. What is off, or says how a cluster or a disk may be used, changes nothing. Neither does
-/// `noCursorTimeout`: a cursor ends when nobody asks for more for ten minutes.
+/// `noCursorTimeout`: a cursor ends when no batch was requested for ten minutes.
 const KNOWN: &[&str] = &[
     "allowDiskUse",
     "allowPartialResults",
@@ -171,7 +171,7 @@ pub(super) async fn get_more(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
     }
 }
 
-/// A cursor goes on as long as its caller sees the same as at its beginning.
+/// A cursor continues as long as its caller sees the same as at its beginning.
 async fn still_seen(reading: &Reading<'_>, reached: &[Reach]) -> Result<(), WireError> {
     for before in reached {
         let now = before.collection.reach(reading.services(), &reading.caller).await?;

@@ -13,7 +13,7 @@ const WIRE_VERSION: i32 = 17;
 /// The largest document of MongoDB.
 const LARGEST_DOCUMENT: i32 = 16 * 1024 * 1024;
 
-/// Tells what the server is. The description of the client is read by nobody.
+/// Describes the server. The client's description of itself is ignored.
 pub(super) async fn hello(call: Call<'_>, options: &Options) -> Result<Vec<u8>, WireError> {
     let offered = options.array("compression")?.unwrap_or_default();
     let agreed = offered.iter().filter_map(Bson::as_str).filter_map(Compressor::named).map(Compressor::name);
@@ -35,11 +35,11 @@ pub(super) async fn hello(call: Call<'_>, options: &Options) -> Result<Vec<u8>, 
         answer.insert("compression", compression);
     }
     if options.get("saslSupportedMechs").is_some() {
-        // The same for every name, so that it does not tell who exists.
+        // The same for every name, so that it does not disclose who exists.
         answer.insert("saslSupportedMechs", vec![signing::MECHANISM]);
     }
     if let Some(speculative) = options.document("speculativeAuthenticate")? {
-        // A first step that fails is left out; the client then begins once more, and gets the error.
+        // A first step that fails is left out; the client then begins again, and gets the error.
         if let Ok(step) = first_step(call, options, speculative).await {
             answer.insert("speculativeAuthenticate", step);
         }

@@ -1,4 +1,4 @@
-//! What there is: databases, collections, indexes, and how large they are.
+//! What exists: databases, collections, indexes, and how large they are.
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
@@ -66,7 +66,7 @@ pub(super) async fn indexes(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
     let Some(collection) = exists(reading, options.collection()?) else {
         return Err(WireError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")));
     };
-    // Whoever may not read it is told so, as everywhere.
+    // A caller who may not read it gets the same error as everywhere.
     collection.reach(reading.services(), &reading.caller).await?;
     as_cursor(reading, described_indexes(collection), namespace).await
 }
@@ -174,7 +174,7 @@ pub(super) fn sizes(size: Size, scale: i64, indexes: usize) -> Document {
         "avgObjSize": average(size),
         "storageSize": divided(size.bytes, scale),
         "nindexes": i32::try_from(indexes).unwrap_or(i32::MAX),
-        // How large indexes are is not told. Tools take it that there are such figures.
+        // The sizes of indexes are not reported. Tools accept that there are no such figures.
         "indexSizes": {},
         "totalIndexSize": 0_i64,
         "totalSize": divided(size.bytes, scale),
@@ -266,7 +266,7 @@ fn id_index() -> Document {
     doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
 }
 
-/// The same for the same collection, whenever and whoever asks.
+/// The same for the same collection, at any time and for any caller.
 fn uuid(database: &str, collection: &str) -> Binary {
     let hash = Sha256::digest(format!("{database}.{collection}"));
     let mut bytes = hash[..16].to_vec();

@@ -29,11 +29,11 @@ use crate::service::{Caller, Services};
 pub(super) struct Call<'a> {
     pub(super) shared: &'a Shared,
     pub(super) session: &'a mut Session,
-    /// The database, where it does not stand in the command.
+    /// The database, where it is not in the command.
     pub(super) database: Option<&'a str>,
     /// Whether it came by `OP_QUERY`.
     pub(super) is_legacy: bool,
-    /// Whether documents came beside it.
+    /// Whether documents were sent in addition to it.
     pub(super) has_sequences: bool,
     /// How many bytes it takes at most when it is decoded.
     pub(super) weight: usize,
@@ -42,7 +42,7 @@ pub(super) struct Call<'a> {
 /// What drivers need before somebody has signed in.
 const HANDSHAKE: &[&str] = &["hello", "isMaster", "ismaster", "saslStart", "saslContinue", "logout"];
 
-/// What gives back what a user holds. It takes nothing from his allowance.
+/// The commands that release what a user holds. They are not counted in the user's allowance.
 const GIVES_BACK: &[&str] = &["killCursors", "endSessions"];
 
 /// What changes data or the server. All of it is refused alike.
@@ -115,7 +115,7 @@ pub(super) async fn answer(call: Call<'_>, body: &[u8]) -> Result<Vec<u8>, WireE
         return Err(WireError::new(code::UNSUPPORTED_OP_QUERY, message));
     }
     if !HANDSHAKE.contains(&name) {
-        // Also before a command is said to be unknown or a write: whoever did not sign in learns nothing.
+        // Also before a command is refused as unknown or as a write: a client that did not sign in learns nothing.
         let caller = call.session.caller(call.shared, name).await?;
         if !GIVES_BACK.contains(&name) {
             rate_limits.user(caller.user_id)?;

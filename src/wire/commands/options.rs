@@ -52,12 +52,12 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads a command; `database` stands beside it in the old handshake.
+    /// Reads a command; `database` comes with it in the old handshake.
     ///
     /// # Errors
     /// Transactions, other versions of the interface, and no database.
     pub(super) fn read(command: &str, mut document: Document, database: Option<&str>) -> Result<Self, WireError> {
-        // Tools that speak the old way wrap commands.
+        // Tools that use the old protocol wrap commands.
         if let Some(database) = database {
             document.insert("$db", database);
         }

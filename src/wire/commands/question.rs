@@ -98,7 +98,7 @@ pub(super) async fn understood<T: Send + 'static>(
     Ok(read.map_err(StoreError::from)??)
 }
 
-/// The order that a hint asks for. A hint at an index is refused, as the planner chooses by itself.
+/// The order that a hint asks for. A hint at an index is refused, as only the planner chooses indexes.
 fn hint(options: &Options) -> Result<Option<Sort>, WireError> {
     let Some(hint) = options.get("hint") else { return Ok(None) };
     let document = match hint {

@@ -1,4 +1,4 @@
-//! `Inventory-Query-Hint`: what is said of a question that is answered, but hardly as it was meant.
+//! `Inventory-Query-Hint`: hints for valid queries that probably do not mean what the caller intended.
 
 use serde_json::{Value, json};
 
@@ -265,7 +265,7 @@ on_each_store! {
             let answer = app.post("/objects/aggregate", &json!({"pipeline": pipeline})).await;
             assert_eq!(hints(&answer), [told], "{pipeline}");
         }
-        // Behind another stage a name can be one that the stage made.
+        // After another stage a name can be one that the stage made.
         let grouped = json!([{"$group": {"_id": "$type_id", "n": {"$sum": 1}}}, {"$match": {"n": 1}}]);
         let none: [&str; 0] = [];
         assert_eq!(hints(&app.post("/objects/aggregate", &json!({"pipeline": grouped})).await), none);
@@ -295,7 +295,7 @@ on_each_store! {
         for projection in ["hostname", r#"{"hostname": 1}"#] {
             assert_eq!(hints(&app.get_with("/objects/", &[("projection", projection)]).await), [told], "{projection}");
         }
-        // So many are looked up; what is left is told by what the service stores.
+        // A bounded number is looked up; the rest is answered from the members that the service stores.
         let many = hints(&app.get_with("/objects/", &[("projection", "a1,b1,c1,hostnam")]).await);
         assert_eq!(many.last().map(String::as_str), Some("\"hostnam\" is no member of objects; did you mean the field f.hostname?"));
         for projection in ["public_id,f.hostname", r#"{"hostname": 0}"#, r#"{"new": "$type_id"}"#] {

@@ -1,4 +1,4 @@
-//! Bodies: what they do not know is refused or told, and fields may be a map.
+//! Bodies: unknown members are refused or reported, and fields may be a map.
 
 use std::io::Write;
 
@@ -249,7 +249,7 @@ on_each_store! {
         assert_eq!(told(&created), [&of_field[..], &[icon, colour.clone()]].concat());
         let path = format!("/types/{}", created.json()["result_id"]);
         assert_eq!(told(&app.patch(&path, &json!({"colour": "blue", "shape": null})).await), [colour]);
-        // What is read is sent back without a word.
+        // What is read is sent back, without a warning.
         body = app.get(&path).await.json()["result"].clone();
         assert_eq!(told(&app.put(&path, &body).await), [] as [&str; 0]);
     }

@@ -1,4 +1,4 @@
-//! `after`: pages that go on where the last one ended. docs/api.md, Cursors.
+//! `after`: pages that continue where the last one ended. docs/api.md, Cursors.
 
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
@@ -185,7 +185,7 @@ on_each_store! {
         }
         let first = app.get("/objects/?after=&limit=2&sort=-public_id").await;
         assert_eq!((first.results("/public_id"), &first.json()["total"]), (vec![json!(6), json!(5)], &json!(6)));
-        // One is deleted in front of the position, and one is created there.
+        // One is deleted before the position, and one is created there.
         app.delete("/objects/6").await;
         app.create_object(kind, &json!({"a": "x"})).await;
         let url = next(&first).expect("more");

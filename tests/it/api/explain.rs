@@ -106,7 +106,7 @@ on_each_store! {
         let among = "examined 1100 documents for 2; conditions and orders by type_id, fields.name use an index";
         let is_embedded = app.store.kind() == "embedded";
         assert_eq!(list.header(HINT), if is_embedded { among } else { "" });
-        // A page behind the end has only as many documents before it as match.
+        // A page past the end has only as many documents before it as match.
         let behind = app.get_with("/objects/", &[wanted[0], wanted[1], ("page", "2001")]).await;
         let told = " documents for 0 after 2 on earlier pages;";
         assert!(!is_embedded || behind.header(HINT).contains(told), "{}", behind.header(HINT));

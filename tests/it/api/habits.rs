@@ -113,7 +113,7 @@ on_each_store! {
         let body = json!({"filter": {"public_id": {"$gt": 0}}, "limit": 2});
         let first = send(app.request(query(), "/types/").json(&body)).await;
         assert_eq!(follow(app, first, "next", None).await, [1, 2, 3, 4, 5]);
-        // A filter that no URL can hold goes with the same body.
+        // A filter that no URL can hold is sent in the same body.
         let long: Vec<i64> = (1..=900).map(|id| id * 1_000_000_000_000_007).chain(1..=5).collect();
         let body = json!({"filter": {"public_id": {"$in": long}}, "limit": 2});
         let first = send(app.request(query(), "/types/").json(&body)).await;

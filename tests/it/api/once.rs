@@ -94,7 +94,7 @@ on_each_store! {
             import(app, type_id, "", Some("one"), &file),
             import(app, type_id, "", Some("one"), &file),
         );
-        // Whichever came second was told to ask again.
+        // The second request, whichever it was, got a refusal that asks to repeat it.
         for answer in [&one, &other] {
             assert!(answer.status == 200 || answer.json()["code"] == "idempotency_key_in_use", "{}", answer.text);
         }
@@ -330,7 +330,7 @@ on_each_store! {
 async fn what_an_import_that_died_behind_its_last_unit_noted_is_gone_when_it_is_told_again() {
     let Some(app) = TestApp::mongodb().await else { return };
     let type_id = app.create_type("server", &[("hostname", "text")]).await;
-    // More than one unit, so that the ids of the lines are noted while it goes on.
+    // More than one unit, so that the ids of the lines are noted while it runs.
     let file = lines(4000);
     let ids = Filter::parse(&doc! {"first_id": {"$exists": true}}, &Limits::NONE).expect("a filter");
     let noted = FindQuery::new(ids, Duration::from_secs(9));

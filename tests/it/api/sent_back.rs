@@ -129,7 +129,7 @@ on_each_store! {
         }
         let patch = app.patch("/types/50", &json!({"label": "Racks"})).await;
         assert_eq!(patch.status, 202, "{}", patch.text);
-        // The rule holds for what changes, wherever the entry stands.
+        // The rule holds for what changes, at any position of the entry.
         let mut changed = read.clone();
         changed["fields"] = json!([read["fields"][1]]);
         changed["render_meta"]["sections"][0]["fields"] = json!(["on"]);
@@ -153,7 +153,7 @@ on_each_store! {
         }).await;
         let mut read = app.get("/types/50").await.json()["result"].clone();
         read["label"] = json!("Racks");
-        // Wherever it stands, and whatever else changes.
+        // At any position, and whatever else changes.
         let fields = read["fields"].as_array_mut().expect("fields");
         fields[0]["options"].as_array_mut().expect("options").push(json!({"name": "y", "label": "Y"}));
         fields.insert(0, json!({"type": "text", "name": "city", "label": "City"}));

@@ -1,4 +1,4 @@
-//! Tables as people have them: what spreadsheets and other programs write, and what becomes of it.
+//! Tables as people have them: what spreadsheets and other programs write, and how it is imported.
 
 use std::io::{Cursor, Write};
 
@@ -271,7 +271,7 @@ on_each_store! {
             assert_eq!(import(app, &format!("{target}&key=name"), "name\nc\n").await.status, 200);
             assert_eq!(import(app, &target, "public_id,name\n900,d\n").await.status, 200);
         }
-        // After a day it may be meant.
+        // After a day the query may be intended.
         let update = Update::set("done_at", bson::DateTime::from_millis(0));
         let aged = Change::UpdateMany { collection: IMPORTS, filter: Filter::all(), update };
         app.store.commit(Unit::of(aged)).await.expect("older marks");

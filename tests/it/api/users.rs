@@ -255,7 +255,7 @@ on_each_store! {
     }
 
     async fn no_way_leads_to_a_password(app) {
-        // As another tool may have stored him.
+        // As another tool may have stored the user.
         let user = doc! {
             "_id": bson::oid::ObjectId::new(), "public_id": 50_i64, "user_name": "old", "active": true,
             "group_id": 2_i64, "password": "5ebe2294ecd0e0f08eab7690d2a6ee69",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ask, on_each_compatible_store};
 
-/// What each list has beside its items.
+/// What each list has in addition to its items.
 const PAGE: [&str; 10] = [
     "count",
     "total",

@@ -1,4 +1,4 @@
-//! A database that DATAGERRY filled, and may go on using.
+//! A database that DATAGERRY filled, and may continue to use.
 
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
@@ -104,7 +104,7 @@ async fn what_datagerry_logged_and_set_is_shown_without_values() {
     let date = doc! {"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"};
     database.collection::<Document>("settings.conf").insert_one(date).await.expect("a setting");
     let log = get(&app, &format!("/log/object/{id}?limit=10&sort=public_id&order=-1")).await.body;
-    // Entries of this service come behind those of DATAGERRY.
+    // Entries of this service come after those of DATAGERRY.
     assert_eq!((&log["total"], of(&log, "/comment")), (&json!(2), vec![json!("Object was created"), json!("changed")]));
     assert_eq!(of(&log, "/public_id")[1], json!(1));
     let theirs = get(&app, "/log/1").await.body;

@@ -147,7 +147,7 @@ impl Bench {
         if all.is_empty() || embedded.commit(self.insertion(&all)).await.is_ok() {
             return;
         }
-        // Some document breaks an index: each by itself.
+        // Some document breaks an index: each is tried alone.
         for (document, kept) in documents.iter().zip(kept).filter(|(_, kept)| **kept) {
             if let Err(error) = embedded.commit(self.insertion(&[document])).await {
                 assert!(

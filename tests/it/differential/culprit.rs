@@ -1,4 +1,4 @@
-//! Which stage of a pipeline is behind a difference: asked of the stores themselves, with parts of the pipeline.
+//! Which stage of a pipeline causes a difference: asked of the stores themselves, with parts of the pipeline.
 
 use bson::{Bson, Document, bson};
 
@@ -6,8 +6,8 @@ use super::bench::{Asked, Bench, Refusal};
 use super::generator::Question;
 use super::verdict::is_same_found;
 
-/// Whether the store that fails begins to fail at a `$match` that asks an expression beside other conditions, and is not the
-/// first stage: the order of its conditions decides.
+/// Whether the store that fails begins to fail at a `$match` that combines an expression with other conditions, and is not
+/// the first stage: the order of its conditions decides.
 pub(super) async fn fails_in_match(bench: &Bench, question: &Question, is_mongodb: bool) -> bool {
     let Some(stages) = &question.pipeline else { return false };
     for end in 1..=stages.len() {
@@ -51,8 +51,8 @@ fn is_expression_beside_others(filter: &Document) -> bool {
     expressions > 0 && all > 1
 }
 
-/// Whether one of these functions gives other values on the documents, or fails, on one store alone, asked by itself. What a question
-/// makes of them may differ in more: conditions hold or not, groups come in another order.
+/// Whether one of these functions, asked alone, gives other values on the documents, or fails, on one store alone. What a
+/// question makes of them may differ in more: conditions hold or not, groups come in another order.
 pub(super) async fn differs_by_itself(bench: &Bench, question: &Question, functions: &[&str]) -> bool {
     let stages = question.pipeline.clone().map(Bson::from);
     let filter = Bson::from(question.filter.clone());
@@ -140,7 +140,7 @@ pub(super) async fn is_refused_with_a_document(bench: &Bench, question: &Questio
     bench.ask_server(&asked, Asked::AsItIs).await.is_err()
 }
 
-/// The `$lookup` on the path, and a document in front of it; the same for those on the path in its pipeline.
+/// The `$lookup` on the path, and a document before it; the same for those on the path in its pipeline.
 fn reaching(stages: &[Bson], path: &[&str]) -> Option<Vec<Bson>> {
     let (index, path) = path.split_first()?;
     let (name, operand) = stages.get(index.parse::<usize>().ok()?)?.as_document()?.iter().next()?;

@@ -122,7 +122,7 @@ fn entries(random: &mut Random) -> Bson {
     Bson::Array((0..random.below(4)).map(|_| outer(random)).collect())
 }
 
-/// A server puts its time in the place of an empty timestamp at the top level.
+/// A server replaces an empty timestamp at the top level by its time.
 fn without_empty_timestamp(document: Document) -> Document {
     let empty = Bson::Timestamp(bson::Timestamp { time: 0, increment: 0 });
     document.into_iter().filter(|(name, value)| name == "_id" || *value != empty).collect()

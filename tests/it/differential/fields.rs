@@ -20,11 +20,11 @@ use super::random::Random;
 use super::{CASES, SEED, USUAL_SEED, number};
 use crate::support::mongod::{Deployment, Mongod, program};
 
-/// When nothing is said.
+/// The number of cases by default.
 const USUAL_CASES: u64 = 1000;
 /// How many questions are asked about the same documents.
 const QUESTIONS: u64 = 100;
-/// After so many differences the run ends.
+/// The number of differences after which the run ends.
 const ENOUGH: usize = 20;
 /// The member that some objects have as a field with a dot in its name.
 const DOTTED: (&str, &str) = ("b", "b.x");
@@ -49,7 +49,7 @@ struct Names {
     dotted: bool,
     /// Whether some objects have several entries of one name.
     repeated: bool,
-    /// Names of fields that have several entries of which one is an array, or that are said to.
+    /// Names of fields that have several entries of which one is an array, or that are treated so.
     with_arrays: BTreeSet<String>,
 }
 
@@ -122,7 +122,7 @@ fn both_forms(documents: &[Document], random: &mut Random) -> (Vec<Document>, Ve
     (with_f, objects, names)
 }
 
-/// A server puts the time in the place of an empty timestamp at the top of a document, and nowhere else.
+/// A server replaces an empty timestamp at the top of a document by the time, and nowhere else.
 fn without_empty_timestamps(material: &mut Material) {
     let empty = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
     for (_, value) in material.documents.iter_mut().flat_map(|document| document.iter_mut()) {
@@ -265,7 +265,7 @@ fn pair(generator: &mut Generator<'_>, names: &Names) -> Option<Pair> {
     (prefixes.count > 0 && !WHOLE.iter().any(|whole| written.contains(whole))).then_some(Pair { plain, asked })
 }
 
-/// A pipeline: a condition, an order, a value, a group of values, and what is said of a member `f` that a stage made.
+/// A pipeline: a condition, an order, a value, a group of values, and conditions on a member `f` that a stage made.
 fn stages(
     generator: &mut Generator<'_>,
     prefixes: &mut Prefixes<'_>,

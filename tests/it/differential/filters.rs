@@ -87,7 +87,7 @@ impl Generator<'_> {
         filter
     }
 
-    /// A document of conditions where field names and logical operators may stand.
+    /// A document of conditions where field names and logical operators are allowed.
     fn conditions(&mut self, depth: usize) -> Document {
         match self.random.weighted(&[68, if depth > 0 { 45 } else { 0 }, 14, 8, 2]) {
             1 => {
@@ -111,7 +111,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What is said of one field: a value, or a document of operators.
+    /// The condition on one field: a value, or a document of operators.
     fn test(&mut self, found: &Bson, depth: usize) -> Bson {
         if self.random.percent(12) {
             return self.operand_like(found);

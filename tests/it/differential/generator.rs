@@ -17,7 +17,7 @@ pub(super) struct Question {
     pub(super) limit: u64,
     /// Whether the number of all matches is asked for too.
     pub(super) counted: bool,
-    /// A pipeline in the place of all that.
+    /// A pipeline instead of all that.
     pub(super) pipeline: Option<Vec<Bson>>,
 }
 
@@ -94,12 +94,12 @@ impl<'a> Generator<'a> {
             return (self.made_up_path(), self.operand_like(&Bson::Null));
         }
         let (path, value) = self.random.pick(&self.material.places).clone();
-        // What a path means that ends behind a position is an accident of the server: no name, or the elements.
+        // The meaning of a path that ends after a position is an accident of the server: no name, or the elements.
         let path = path.strip_suffix('.').map_or(path.clone(), str::to_owned);
         (path, value)
     }
 
-    /// A path, mostly one that may stand in projections and sorts, where those of filters are not all welcome.
+    /// A path, mostly one that is allowed in projections and sorts, where those of filters are not all allowed.
     pub(super) fn path(&mut self) -> String {
         let path = self.place().0;
         let sound = path.split('.').all(|part| !part.is_empty() && !part.starts_with('$'));
@@ -118,7 +118,7 @@ impl<'a> Generator<'a> {
         path
     }
 
-    /// A value to compare with one that was found: the same, one beside it, one from the pool, or another one.
+    /// A value to compare with one that was found: the same, a neighbour, one from the pool, or another one.
     pub(super) fn operand_like(&mut self, found: &Bson) -> Bson {
         match self.random.weighted(&[50, 18, 24, 8]) {
             0 => found.clone(),

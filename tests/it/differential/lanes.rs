@@ -21,7 +21,7 @@ use super::verdict::{Known, Verdict, verdict};
 const LANES: u64 = 6;
 /// How many questions are asked about the same documents.
 const QUESTIONS: u64 = 100;
-/// After so many differences the run ends.
+/// The number of differences after which the run ends.
 const ENOUGH: usize = 20;
 
 /// What came of a run.
@@ -41,10 +41,10 @@ pub(super) struct Summary {
     pub(super) differing: BTreeMap<Known, Vec<String>>,
 }
 
-/// So many questions are shown of each sort whose answers must differ.
+/// The maximum number of questions shown of each sort whose answers must differ.
 const SHOWN: usize = 40;
 
-/// Asks so many questions.
+/// Asks this number of questions.
 ///
 /// `shows_known`: keeps questions whose answers must differ, made smaller, which takes its time.
 pub(super) async fn run(stores: Arc<Stores>, (seed, cases): (u64, u64), pipelines: bool, shows_known: bool) -> Summary {

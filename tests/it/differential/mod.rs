@@ -38,11 +38,11 @@ const CASES: &str = "INVENTORY_DIFFERENTIAL_CASES";
 const SEED: &str = "INVENTORY_DIFFERENTIAL_SEED";
 const NUMBERS: &str = "INVENTORY_DIFFERENTIAL_NUMBERS";
 
-/// When nothing is said: quick enough for every run of the tests.
+/// The number of cases by default: quick enough for every run of the tests.
 const USUAL_CASES: u64 = 2000;
 
-/// When nothing is said: the same questions each time, so that a run that fails tells of the change before it.
-/// Other seeds look for what nobody has met yet.
+/// The seed by default: the same questions each time, so that a run that fails shows an effect of the change before it.
+/// Other seeds look for differences that were not found yet.
 const USUAL_SEED: u64 = 3000;
 
 /// The number that a variable of the environment holds, if it is set.

@@ -5,7 +5,7 @@ use super::expressions::Kind::{self, *};
 /// An operator with a list of operands.
 pub(super) struct Call {
     pub(super) name: &'static str,
-    /// Of the operands in their order; the last one stands for all further ones.
+    /// Of the operands in their order; the last one is for all further ones.
     pub(super) wants: &'static [Kind],
     /// The least and the most operands.
     pub(super) count: (usize, usize),

@@ -34,7 +34,7 @@ impl Random {
         low + i32::try_from(self.below(span)).expect("a small span")
     }
 
-    /// True so many times of a hundred.
+    /// True with a chance of `of_hundred` in a hundred.
     pub(crate) fn percent(&mut self, of_hundred: usize) -> bool {
         self.below(100) < of_hundred
     }

@@ -7,7 +7,7 @@ use super::case::Case;
 use super::culprit::inner_pipelines;
 use super::verdict::{Verdict, verdict};
 
-/// So many smaller cases are tried at the most.
+/// The maximum number of smaller cases that are tried.
 const ATTEMPTS: usize = 1500;
 
 /// The smallest case that was found, with its answers.
@@ -15,7 +15,7 @@ pub(super) async fn shrunk(bench: &mut Bench, mut case: Case, wanted: Verdict) -
     let mut attempts = 0;
     let mut position = 0;
     loop {
-        // Goes on where the last success was: what is in front of it was tried a moment ago.
+        // Continues where the last success was: everything before it was tried a moment ago.
         let candidates = smaller(&case);
         let count = candidates.len();
         let order = (0..count).map(|at| (at + position) % count.max(1));

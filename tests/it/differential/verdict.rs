@@ -49,28 +49,28 @@ pub(super) enum Known {
     /// A query that fails on a document does not look at it when an index of the embedded store leads past it, as that on `_id` may.
     FailurePassedByIndex,
     /// With an index MongoDB asks conditions in another order and passes documents by, so that it meets other failures than
-    /// without one. The collection here has one on `_id`. Told to scan, it answers as the embedded store does. A `$lookup` by `_id`
-    /// cannot be told.
+    /// without one. The collection here has one on `_id`. With a hint to scan, it answers as the embedded store does. A
+    /// `$lookup` by `_id` takes no hint.
     FailureByPlan,
     /// The server's second engine answers otherwise than its first: it moves members, keeps another one of equal values, and wraps
     /// the smallest and the largest key. What is not given to it, the server answers as the embedded store does.
     OtherEngine,
-    /// A `$match` behind other stages asks its conditions in the order in which they are written; here in that of filters. The
-    /// store that fails begins to fail at such a stage.
+    /// A `$match` after other stages asks its conditions in the order in which they are written; here in that of filters.
+    /// The store that fails begins to fail at such a stage.
     FailureInMatch,
     /// A member that one stage takes out and a later one sets comes back to its place in the server; here it comes last.
     PlaceOfMembers,
     /// Between stages the server keeps elements that a projection dropped from an array, and its answers show it: a later stage
     /// counts or sets them. When each stage reads what the one before it has given, it answers as the embedded store does; or so it
-    /// does for a pipeline inside of this one, asked by itself.
+    /// does for a pipeline inside of this one, asked alone.
     KeptBetweenStages,
     /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document, and
     /// refuses then.
     RefusedAhead,
-    /// A schema beside an expression that fails, also in one `$or`: MongoDB asks their parts in an order of its own; here the schema
-    /// decides first. docs/filters.md, What differs between the stores.
+    /// A schema together with an expression that fails, also in one `$or`: MongoDB asks their parts in an order of its own;
+    /// here the schema decides first. docs/filters.md, What differs between the stores.
     FailureBesideSchema,
-    /// Behind other stages the conditions of the server find no member whose name is empty.
+    /// After other stages the conditions of the server find no member whose name is empty.
     EmptyName,
     /// The server takes texts apart between the bytes of a character: what it answers is no BSON.
     NotText,
@@ -392,7 +392,8 @@ fn has_bounds_of_id(filter: &Document) -> bool {
     })
 }
 
-/// Whether a schema stands beside an expression, or an `$or` or a `$nor` has one in a part and the other in another.
+/// Whether a schema and an expression are in one document, or an `$or` or a `$nor` has one in a part and the other in
+/// another.
 fn has_schema_beside_expression(filter: &Document) -> bool {
     if filter.contains_key("$jsonSchema") && names(filter, &["$expr"]) {
         return true;

@@ -22,7 +22,7 @@ use crate::webhooks::receiver::{ALLOWED, Receiver};
 const NARROW: [(&str, &str); 2] = [("admission.memory_mib", "64"), ALLOWED];
 /// Several times that, and as large as the service takes them.
 const LARGE: (i64, usize) = (200, 900_000);
-/// More changes than one question turns back.
+/// More changes than one question rolls back.
 const MANY: (i64, usize) = (50_100, 0);
 /// Where the ids of hidden objects begin.
 const FIRST: i64 = 10_000;
@@ -56,7 +56,7 @@ fn entered(id: i64, sequence: i64, bytes: usize) -> Vec<Change> {
     object.into_iter().chain([stored(LOGS, entry)]).collect()
 }
 
-/// Objects that the caller sees and that change behind the cursor.
+/// Objects that the caller sees and that change after the cursor.
 async fn seen_changes(app: &TestApp) -> (String, [i64; 3]) {
     let of = |name: &str| json!({"name": name, "size": 1});
     let ids = [app.create_object(OPEN, &of("a")).await, app.create_object(OPEN, &of("b")).await];
@@ -95,7 +95,7 @@ fn asked(since: &str, ids: [i64; 3]) -> Vec<Asked> {
     all
 }
 
-/// What a stream tells behind the cursor, without numbers of the order.
+/// What a stream sends after the cursor, without numbers of the order.
 async fn streamed(app: &TestApp, world: &World, since: &str, view: &str) -> Vec<Value> {
     let request = world.caller().request(app, Method::GET, &format!("/changes/?resource=objects&view={view}"));
     let mut reader = Reader::open(request, Some(since)).await.expect("it begins");
@@ -164,7 +164,7 @@ async fn hold_the_law_of_the_past(app: &TestApp) {
     assert!(before.iter().filter(|(_, answer)| answer.status() == 200).count() > 20, "{before:?}");
     for (first, hidden) in [(FIRST, LARGE), (2 * FIRST, MANY)] {
         come(app, first, hidden).await;
-        // The next change of the service has the order go on behind them.
+        // After them, the next change of the service continues the order.
         app.create_object(HIDDEN[0], &json!({"name": "hidden"})).await;
         let free = app.admission.memory().free();
         let (after, again) = answers(app, (&world, &hook), (&since, ids)).await;

@@ -243,7 +243,7 @@ impl Generator {
         }
     }
 
-    /// Stages that would tell of hidden objects if they met them.
+    /// Stages that would disclose hidden objects if they read them.
     fn pipeline(&mut self, filter: Value) -> Value {
         let inner = json!([{"$match": {"$expr": {"$ne": [0, self.failing()]}}}, {"$project": {"public_id": 1}}]);
         let order = json!({"$sort": {"public_id": 1}});

@@ -1,4 +1,4 @@
-//! Objects that a caller sees, and others that an access list hides from him.
+//! Objects that a caller sees, and others that an access list hides from the caller.
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, DateTime, Document, doc};

@@ -229,7 +229,7 @@ on_each_store! {
         assert_eq!(history.results("/action"), ["CREATE", "DELETE", "REVERT"]);
         app.post("/types/4711/restore", &json!({})).await.error(404, "type_not_found");
         app.post("/categories/4711/restore", &json!({})).await.error(404, "category_not_found");
-        // What it stands on is gone.
+        // What it depends on is gone.
         assert_eq!(app.delete(&categories).await.status, 202);
         assert_eq!(app.delete(&format!("/categories/{parent}")).await.status, 202);
         let refused = app.post(&format!("{categories}/restore"), &json!({})).await;

@@ -47,7 +47,7 @@ on_each_store! {
     async fn a_page_of_changes_begins_at_a_time(app) {
         let kind = app.create_type("server", &[("hostname", "text")]).await;
         let id = app.create_object(kind, &json!({"hostname": "a"})).await;
-        // Times have milliseconds: what happens in the same one is not told apart.
+        // Times have milliseconds: changes within one millisecond cannot be distinguished.
         tokio::time::sleep(Duration::from_millis(5)).await;
         let since = SystemClock.now();
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -144,7 +144,7 @@ on_each_store! {
         let went = json!([deleted, "leave", "OUTSIDE", null]);
         let of_a = [json!([changed, "leave", "OUTSIDE", null]), went.clone()];
         assert_eq!(told(Some(r#"{"f.hostname": "a"}"#)).await, [&not_known[..], &of_a].concat());
-        // Whoever hears of it may have had it or not.
+        // A follower of this change may have had the object or not.
         let edited = [json!([changed, "change", "OUTSIDE", "b"]), json!([changed, "change", "EDIT", "b"]), went];
         assert_eq!(told(Some(r#"{"f.hostname": "b"}"#)).await, [&not_known[..], &edited].concat());
         let again = [json!([deleted, "enter", "CREATE", "c"])];

@@ -317,7 +317,7 @@ on_each_store! {
             let restored = send(reader.request(app, Method::POST, &format!("/objects/{id}/restore"))).await;
             assert!(restored.status.is_client_error(), "{}", restored.text);
         };
-        // Only MongoDB is open to other tools while the service works, and tells of their changes soon.
+        // Only MongoDB is open to other tools while the service works, and reports their changes soon.
         if app.store.is_remote() {
             let until = Instant::now() + Duration::from_secs(20);
             while reader.get(app, entries_of_objects).await.json()["total"] != 0 {

@@ -87,7 +87,7 @@ async fn no_sequence_of_the_past_is_taken_where_the_counter_is_behind() {
     assert_eq!(told(&mut reader, 1).await, [made]);
 }
 
-/// Two instances write at once. Readers of both hear of each change once, in the order of the sequences.
+/// Two instances write at once. Readers of both receive each change once, in the order of the sequences.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_two_instances_come_once_and_in_order() {
     let Some(uri) = uri().await else { return };

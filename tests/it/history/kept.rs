@@ -162,7 +162,7 @@ on_each_store! {
         let check = verify(&*app.store, None).await.expect("a check");
         assert!(check.broken.is_empty(), "{:?}", check.broken);
         assert_eq!(check.pruned, last, "a root from before cannot be compared");
-        // The next change goes on.
+        // The next change continues the history.
         assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "e"}})).await.status, 202);
         assert!(verify(&*app.store, None).await.expect("a check").broken.is_empty());
     }

@@ -81,7 +81,7 @@ impl Writer {
     }
 }
 
-/// Reads on behind what was seen, until the service is gone or the sequence `last` has come.
+/// Continues to read after what was seen, until the service is gone or the sequence `last` has come.
 async fn read_on(client: Arc<Client>, mut seen: Seen, last: Option<i64>) -> Seen {
     let request = client.request(Method::GET, "/changes/?resource=objects");
     let Some(mut reader) = Reader::open(request, seen.last.as_deref()).await else { return seen };
@@ -128,7 +128,7 @@ fn assert_complete(entries: &BTreeMap<i64, Entry>, acknowledged: &HashMap<i64, V
     for (id, serials) in acknowledged {
         let known = by_object.get(id).unwrap_or_else(|| panic!("object {id} has no entries"));
         assert!(known.starts_with(serials), "object {id}: {known:?} and not {serials:?}");
-        // One change may have been stored when the service was killed before it said so.
+        // One change may have been stored when the service was killed before it answered.
         assert!(known.len() <= serials.len() + 1, "object {id}: {known:?} and not {serials:?}");
     }
 }
@@ -187,7 +187,7 @@ async fn each_change_is_told_once_and_in_order_through_kill_after_kill() {
         assert_eq!(seen.events.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), sequences);
         let told = seen.events.iter().filter_map(|(sequence, serial)| Some((entries[sequence].serial, (*serial)?)));
         assert_eq!(told.clone().find(|(stored, told)| stored != told), None);
-        // A deletion is told without a document.
+        // A deletion is reported without a document.
         assert!(told.count() > sequences.len() / 2);
     }
     service.kill();

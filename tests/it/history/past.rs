@@ -129,7 +129,7 @@ on_each_store! {
     }
 }
 
-/// Reads what an object was, while it changes before each question for it, after so many changes.
+/// Reads what an object was, while it changes before each question for it, after `before` changes.
 async fn read_beside_changes(before: usize) {
     let counter = CountingStore::counter();
     let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
@@ -225,7 +225,7 @@ async fn a_list_of_the_past_is_the_same_while_objects_change_and_come_during_its
     assert!(changes.load(Ordering::SeqCst) > questions.len(), "there were changes between the questions");
 }
 
-/// A clock that goes on by a tenth of a second with each look at it.
+/// A clock that advances by a tenth of a second with each look at it.
 struct Ticking(AtomicI64);
 
 impl Clock for Ticking {

@@ -10,7 +10,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Begins to read, behind the event `last`. `None` when the service goes away before it has begun.
+    /// Begins to read, after the event `last`. `None` when the service goes away before it has begun.
     pub(crate) async fn open(request: RequestBuilder, last: Option<&str>) -> Option<Self> {
         let mut request = request.header("Accept", "text/event-stream");
         if let Some(last) = last {
@@ -22,7 +22,7 @@ impl Reader {
             status => panic!("{status}: {}", response.text().await.unwrap_or_default()),
         }
         let mut reader = Self::of(response);
-        // The first part says from where it goes on.
+        // The first part says where it continues.
         assert!(reader.part().await?.contains("changes behind"));
         Some(reader)
     }

@@ -31,7 +31,7 @@ async fn sign_in(app: &TestApp, user_name: &str, password: &str) -> Answer {
     send(app.anonymous(Method::POST, "/auth/login").json(&body)).await
 }
 
-/// Every request that changes a user, or makes something in his name.
+/// Every request that changes a user, or makes something in the user's name.
 fn changes_of(user: &Person, user_name: &str) -> Vec<(Method, String, Value)> {
     let own = format!("/users/{}", user.id);
     let setting = json!({"identifier": "theme", "setting_type": "GLOBAL"});

@@ -10,7 +10,7 @@ use super::{assert_refused, assert_well};
 use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
 use crate::support::wire::{RawAnswer, Wire};
 
-/// `head`, so many times `piece`, and `tail`.
+/// `head`, then `count` times `piece`, then `tail`.
 fn long(head: &str, piece: &str, count: usize, tail: &str) -> String {
     [head, &piece.repeat(count), tail].concat()
 }

@@ -1,4 +1,4 @@
-//! What a user without rights stores for himself: it has bounds, also when he asks on many connections at once.
+//! What a user without rights stores for that user alone: it has bounds, also with requests on many connections at once.
 
 use futures::future::join_all;
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, on_each_store, send};
 
-/// A user of the group of users, who holds no right, and his token.
+/// A user of the group of users, who holds no right, and the user's token.
 async fn user(app: &TestApp) -> (i64, String) {
     let body = json!({"user_name": "eve", "password": "correct horse battery"});
     (app.created("/users/", &body).await, app.login("eve", "correct horse battery").await)

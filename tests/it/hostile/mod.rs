@@ -1,7 +1,7 @@
-//! What an attacker sends: every answer is a refusal in the one shape of errors, and the service goes on.
+//! What an attacker sends: every answer is a refusal in the one shape of errors, and the service keeps running.
 //!
-//! What lies before the routes (slow, half-closed and broken connections, heads and bodies that are too large, packed bombs)
-//! is in `edge`; who may do what in `accounts` and `api`.
+//! The layers before the routes (slow, half-closed and broken connections, heads and bodies that are too large, packed
+//! bombs) are tested in `edge`; who may do what in `accounts` and `api`.
 
 mod accounts;
 mod bodies;

@@ -1,6 +1,6 @@
-//! Questions that are to tell what an access list hides: by an error, by a count of work, by a hint.
+//! Questions that try to disclose what an access list hides: by an error, by a count of work, by a hint.
 //!
-//! `hidden` holds the law for all routes; here stand the attacks that were once successful.
+//! `hidden` holds the law for all routes; here are the attacks that were once successful.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::app::{Answer, TestApp, on_each_store, send};
 
 const SECRET: i64 = 4_242;
 
-/// Somebody who may view objects, and an object of a type that is hidden from him; one more is not.
+/// Somebody who may view objects, and an object of a type that is hidden from this user; one more is not.
 async fn outsider(app: &TestApp) -> (Person, i64) {
     let open = app.create_type("open", &[]).await;
     app.create_object(open, &json!({})).await;

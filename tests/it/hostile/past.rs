@@ -72,8 +72,8 @@ impl World {
         answer
     }
 
-    /// By how much the process is larger than at rest while this is asked so many times at once, and what came
-    /// of that how often.
+    /// By how much the process is larger than at rest while `readers` readers ask this at once, and how often each answer
+    /// came.
     async fn growth(&self, path: &str, readers: usize) -> (u64, BTreeMap<String, usize>) {
         fs::write(format!("/proc/{}/clear_refs", self.service.id()), "5").expect("the peak so far is forgotten");
         let mut outcomes = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! One caller who wants all the memory and all the processors: he waits, others do not.
+//! One caller who wants all the memory and all the processors: this one waits, others do not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -56,7 +56,7 @@ async fn working(app: &TestApp, user_id: i64) -> Turn {
     app.admission.ticket(user_id).turn().await.expect("a turn")
 }
 
-/// As if a request of the user held all that the user may have but so many bytes.
+/// As if a request of the user held all that the user may have, except `left` bytes.
 fn holding_all_but(app: &TestApp, user_id: i64, left: usize) -> Ticket {
     let ticket = app.admission.ticket(user_id);
     ticket.hold(64 * 1024 * 1024 / 4 * 3 - left).expect("nobody else holds anything");

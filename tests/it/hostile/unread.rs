@@ -1,4 +1,4 @@
-//! Callers who may change or delete objects that they may not read: no answer tells what the objects hold.
+//! Callers who may change or delete objects that they may not read: no answer discloses what the objects hold.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
 /// What no answer may hold.
 const SECRET: &str = "plugh";
 
-/// An administrator who keeps a type for himself, and somebody else.
+/// An administrator who keeps a type hidden from all others, and another user.
 struct Hidden<'a> {
     app: &'a TestApp,
     mallory: Person,
@@ -104,7 +104,7 @@ on_each_store! {
             (Method::PATCH, path.clone(), json!({"fields": fields(&json!({"needed": "x"}))}), 202),
             (Method::PUT, path.clone(), json!({"author_id": 1, "fields": []}), 200),
             (Method::PUT, format!("{path}/state"), json!(false), 202),
-            // That it is so already would tell how it was.
+            // An answer that it is so already would disclose how it was.
             (Method::PUT, format!("{path}/state"), json!(false), 202),
             (Method::PUT, format!("{path}/state"), json!({"active": true}), 202),
         ] {
@@ -130,7 +130,7 @@ on_each_store! {
         let alone = json!({"public_id": id});
         let patched = mallory.send(app, Method::PATCH, &path, &json!({"active": false})).await;
         assert_eq!((&patched.json()["result"], patched.header("etag")), (&alone, ""), "{}", patched.text);
-        // Comparing a tag would tell whether a guess of the content is right.
+        // Comparing a tag would disclose whether a guess of the content is right.
         for (method, path) in [(Method::PATCH, path.clone()), (Method::PUT, format!("{path}/state")), (Method::DELETE, path.clone())] {
             let request = mallory.request(app, method.clone(), &path).header("If-Match", "\"abc\"");
             let request = if method == Method::DELETE { request } else { request.json(&json!({"active": true})) };
@@ -319,7 +319,7 @@ on_each_store! {
         let seen = app.created("/objects/", &seen).await;
         let message = hidden.send(Method::DELETE, &refuse, &json!({})).await.error(400, "object_referenced")["message"].clone();
         assert!(message.as_str().expect("a message").contains(&format!("(1: {seen})")), "{message}");
-        // Whoever may change what he may not see may clear it.
+        // A user who may change what the user may not see may clear it.
         let cleared = hidden.mallory.delete(app, &clear).await;
         assert_eq!(cleared.status, 200, "{}", cleared.text);
     }

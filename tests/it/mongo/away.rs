@@ -107,7 +107,7 @@ async fn what_a_frozen_primary_does_not_answer_is_answered_by_its_successor() {
     let Some(program) = program() else { return };
     let mut servers = Mongod::start_three(program).await;
     let hosts = servers.iter().map(Mongod::address).collect::<Vec<_>>().join(",");
-    // The driver by itself would wait ten minutes for a sign of life.
+    // The driver's default is to wait ten minutes for a sign of life.
     let uri = format!("mongodb://{hosts}/successor?replicaSet=rs0&connectTimeoutMS=600000");
     primary(&servers).await;
     let settings = [("store.connect_timeout_ms", "50000"), ("query.max_time_ms", "50000")];

@@ -14,7 +14,7 @@ use crate::support::mongod::{Deployment, Mongod, program};
 /// Longer than the time between two looks of an instance.
 const LOOKS: Duration = Duration::from_secs(5);
 
-/// Holds all builds of indexes, or lets them go on.
+/// Holds all builds of indexes, or releases them.
 async fn hold_builds(server: &Mongod, mode: &str) {
     let command = doc! { "configureFailPoint": "hangAfterStartingIndexBuild", "mode": mode };
     server.client().await.database("admin").run_command(command).await.expect("the server has failpoints");
@@ -81,7 +81,7 @@ async fn a_unique_index_that_is_being_built_is_missing() {
         let refused = store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await;
         assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
     }
-    // The build ends in vain.
+    // The build fails.
     types.insert_one(doc! { "_id": 7, "public_id": 7, "name": "type 1" }).await.expect("stored by another tool");
     hold_builds(&server, "off").await;
     let outcome = starting.await.expect("no task panics");

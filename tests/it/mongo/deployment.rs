@@ -78,7 +78,7 @@ async fn revisions_move_on_a_foreign_edit_within_a_second() {
     }
 }
 
-/// Waits until the revisions stand still, as they do while the stream of changes is followed and nothing happens.
+/// Waits until the revisions do not move, as while the stream of changes is followed and nothing happens.
 async fn wait_until_calm(store: &MongoStore) {
     let until = Instant::now() + Duration::from_secs(20);
     loop {

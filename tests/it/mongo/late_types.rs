@@ -10,7 +10,7 @@ use crate::api::people::Person;
 use crate::support::app::{TestApp, send};
 use crate::support::mongod::{Deployment, shared};
 
-/// Often enough that the other instance does not read the types by itself in between.
+/// Often enough that the other instance does not read the types on its own in between.
 const ROUNDS: i64 = 6;
 
 const READER: &[&str] =

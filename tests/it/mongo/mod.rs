@@ -27,7 +27,7 @@ use crate::support::mongod::{Deployment, Mongod, shared};
 
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// A prepared store on a database of its own, and the server behind it.
+/// A prepared store on a database of its own, and its server.
 async fn store_on() -> Option<(Arc<MongoStore>, &'static Mongod, String)> {
     let server = shared(Deployment::ReplicaSet).await?;
     let uri = server.fresh_uri();

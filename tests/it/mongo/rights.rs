@@ -1,4 +1,4 @@
-//! A server with access control: what is said to an operator whose URI has no user, a wrong password, or too few rights.
+//! A server with access control: the errors for an operator whose URI has no user, a wrong password, or too few rights.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

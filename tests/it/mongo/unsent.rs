@@ -1,4 +1,4 @@
-//! What no server is asked. The server itself tells what it was asked: it keeps a list of its commands.
+//! What is never sent to a server. The server's own list of its commands shows what was sent.
 //!
 //! All questions here are harmless to every server.
 

@@ -51,7 +51,7 @@ pub(super) fn with_demo(objects: &str) -> TempDir {
     directory
 }
 
-/// Creates objects until it is told to stop; gives how many.
+/// Creates objects until the stop flag is set; returns how many.
 async fn write(origin: String, stop: Arc<AtomicBool>) -> u64 {
     let client = reqwest::Client::new();
     let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});

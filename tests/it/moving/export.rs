@@ -112,7 +112,7 @@ on_each_kind! {
         assert!(tables.iter().all(|table| table.starts_with("public_id,active,")), "{tables:?}");
         let rows: usize = tables.iter().map(|table| table.lines().count() - 1).sum();
         assert!(rows >= 300, "{rows}");
-        // They do not stand in the way of an import.
+        // They do not prevent an import.
         let store = place.empty().await;
         place.imported(&*store, "package", inventory_service::moving::import::ImportOptions::default()).await.0.expect("an import");
     }

@@ -1,4 +1,4 @@
-//! Packages read into a store: what comes back, what is refused, and how an interrupted import goes on.
+//! Packages read into a store: what comes back, what is refused, and how an interrupted import continues.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -60,7 +60,7 @@ on_each_kind! {
         assert_eq!(content(&place.path("after")), content(&place.path("before")));
         assert_eq!(first.files, second.files);
         assert_eq!(count(&*store, CREDENTIALS).await, 0);
-        // New objects get ids behind the imported ones.
+        // New objects get ids after the imported ones.
         assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("an id"), 301);
     }
 

@@ -106,7 +106,7 @@ impl Place {
         export(store, &self.path(name), false, chrono::DateTime::UNIX_EPOCH, None, &Silent).await.expect("an export")
     }
 
-    /// Imports a package, and gives what was said of bad lines.
+    /// Imports a package, and returns the messages about bad lines.
     pub(crate) async fn imported(
         &self,
         store: &dyn Copying,

@@ -1,4 +1,4 @@
-//! Fields: their order, their values, what goes with them.
+//! Fields: their order, their values, and what accompanies them.
 
 use bson::{DateTime, doc};
 use serde_json::json;

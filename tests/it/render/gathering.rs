@@ -19,7 +19,7 @@ fn with_id(documents: &[Document], ids: &[i64]) -> Vec<Document> {
 }
 
 impl Stored {
-    /// Goes on until nothing is missing; returns the rounds.
+    /// Repeats until nothing is missing; returns the rounds.
     fn gather(&self, mut world: World, page: &[Document]) -> Vec<Needed> {
         let page: Vec<RawDocumentBuf> = page.iter().cloned().map(raw).collect();
         let mut gathering = Gathering::new();

@@ -51,7 +51,7 @@ fn full_object(id: i64, to: i64) -> Document {
     }
 }
 
-/// Puts `odd` in the place of the value that is `number`-th in the document, counted through all levels.
+/// Replaces the value that is `number`-th in the document, counted through all levels, by `odd`.
 fn replace(value: &mut Bson, number: &mut usize, odd: &Bson) {
     if *number == 0 {
         *value = odd.clone();

@@ -1,4 +1,4 @@
-//! The view as a whole: its members, what stands in for what is missing, odd shapes.
+//! The view as a whole: its members, what replaces missing values, odd shapes.
 
 use bson::raw::RawDocument;
 use bson::{DateTime, doc};

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::issuer::{AUDIENCE, Reply, Signer, TestIssuer};
 
-/// The part of the service that checks tokens, with a clock that stands still.
+/// The part of the service that checks tokens, with a clock that does not advance.
 struct World {
     issuer: TestIssuer,
     clock: Arc<ManualClock>,
@@ -58,7 +58,7 @@ impl World {
         self.clock.advance(TimeDelta::seconds(seconds));
     }
 
-    /// Checks until the outcome is this one: keys are renewed beside the requests.
+    /// Checks until the outcome is this one: keys are renewed while requests run.
     async fn becomes(&self, signer: &Signer, expected: Result<(), AuthError>) {
         for _ in 0..1_000 {
             if self.check(signer).await == expected {
@@ -198,7 +198,7 @@ async fn while_the_issuer_is_away_the_last_keys_go_on_for_a_day() {
         world.pass(3_600);
         assert_eq!(world.check(&known).await, Ok(()));
     }
-    // A key that is not known cannot be told from a new one now.
+    // An unknown key cannot be distinguished from a new one now.
     world.pass(301);
     assert_eq!(world.check(&signer("unknown")).await, Err(AuthError::IssuerUnavailable));
     world.pass(3_600);

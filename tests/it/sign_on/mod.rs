@@ -43,7 +43,7 @@ impl Trusted {
         self.signer.sign(&self.issuer.claims(subject, more))
     }
 
-    /// A token of somebody in these groups, issued so many seconds ago.
+    /// A token of somebody in these groups, issued `seconds_ago` seconds ago.
     pub(crate) fn issued(&self, subject: &str, seconds_ago: i64, groups: &[&str]) -> String {
         let mut claims = self.issuer.claims(subject, &json!({"preferred_username": subject, "groups": groups}));
         claims["iat"] = json!(claims["exp"].as_i64().expect("a time") - 600 - seconds_ago);
@@ -59,7 +59,7 @@ pub(crate) async fn get(app: &TestApp, token: &str, path: &str) -> Answer {
     send(app.anonymous(Method::GET, path).bearer_auth(token)).await
 }
 
-/// The user with this name, as an administrator sees him.
+/// The user with this name, as an administrator sees it.
 pub(crate) async fn user(app: &TestApp, name: &str) -> Option<Value> {
     let filter = json!({"user_name": name}).to_string();
     let list = app.get_with("/users/", &[("filter", &filter)]).await;

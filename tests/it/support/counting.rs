@@ -1,4 +1,4 @@
-//! A store that counts the questions it is asked, and panics or does something first when it is told to.
+//! A store that counts the questions it is asked, and on demand panics or does something first.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ pub(crate) struct CountingStore {
     counter: Counter,
 }
 
-/// How many calls there were, and what the store is told to do.
+/// How many calls there were, and what the store shall do.
 #[derive(Clone, Default)]
 pub(crate) struct Counter(Arc<Told>);
 
@@ -78,7 +78,7 @@ impl Counter {
         *self.0.before_finds.lock().expect("a lock") = Some(Arc::new(work));
     }
 
-    /// From now on the store is one of this process, and answers a unit so long after it was stored.
+    /// From now on the store is one of this process, and answers a unit after this pause.
     pub(crate) fn after_commits(&self, pause: Duration) {
         self.0.is_local.store(true, Ordering::SeqCst);
         *self.0.after_commits.lock().expect("a lock") = pause;
@@ -206,7 +206,7 @@ impl Store for CountingStore {
     }
 
     fn traits(&self) -> Traits {
-        // Whoever counts questions cares for each of them.
+        // A test that counts questions counts each of them.
         Traits { is_remote: !self.counter.0.is_local.load(Ordering::SeqCst), ..self.inner.traits() }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers against the description of the interface: whatever a test sees has to stand in it.
+//! Answers against the description of the interface: whatever a test sees has to be described.
 
 use inventory_service::http::openapi::document;
 use inventory_service::http::{route_table, routes};

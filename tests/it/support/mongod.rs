@@ -71,7 +71,7 @@ pub(crate) enum Deployment {
     ReplicaSet,
     /// Neither of them.
     Standalone,
-    /// A replica set of this one server with as much memory as it takes by itself: to be measured.
+    /// A replica set of this one server with as much memory as it takes by default: to be measured.
     Unbounded,
 }
 
@@ -176,7 +176,7 @@ impl Mongod {
         self.uri(&format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// A plain client, for looking at and changing data behind the service's back.
+    /// A plain client, for looking at and changing data without the service.
     pub(crate) async fn client(&self) -> mongodb::Client {
         mongodb::Client::with_uri_str(self.uri("admin")).await.expect("a well-formed URI")
     }
@@ -188,7 +188,7 @@ impl Mongod {
         let _ = self.guard.wait();
     }
 
-    /// Kills the server, as a crash would, and starts it on what it left behind.
+    /// Kills the server, as a crash would, and starts it on the files that are left.
     pub(crate) async fn crash_and_restart(&mut self) {
         self.stop().await;
         self.start_again().await;
@@ -202,7 +202,7 @@ impl Mongod {
         }
     }
 
-    /// Starts a stopped server on what it left behind.
+    /// Starts a stopped server on the files that are left.
     pub(crate) async fn start_again(&mut self) {
         self.tell("start");
         self.wait_until_ready().await;
@@ -213,7 +213,7 @@ impl Mongod {
         self.tell("freeze");
     }
 
-    /// Lets a frozen server go on.
+    /// Lets a frozen server continue.
     pub(crate) fn thaw(&mut self) {
         self.tell("thaw");
     }
@@ -252,7 +252,7 @@ impl Drop for Mongod {
 
 /// The server that the tests of this process share, or the reason why there is none.
 ///
-/// It lives as long as the process: the guard beside it ends it when the pipe between them closes.
+/// It lives as long as the process: its guard ends it when the pipe between them closes.
 pub(crate) async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
     static REPLICA_SET: tokio::sync::OnceCell<Mongod> = tokio::sync::OnceCell::const_new();
     static STANDALONE: tokio::sync::OnceCell<Mongod> = tokio::sync::OnceCell::const_new();
@@ -265,7 +265,7 @@ pub(crate) async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
     Some(cell.get_or_init(|| Mongod::start(program, deployment)).await)
 }
 
-/// The program, or nothing after having said so; panics where a server is required.
+/// The program, or nothing after a message; panics where a server is required.
 pub(crate) fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match PROGRAM.get_or_init(find_program) {
@@ -296,7 +296,7 @@ fn find_program() -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("mongod")).find(|file| file.is_file());
     let program = on_path.map_or_else(fetched, Ok)?;
-    // Built for another system, it would not even tell its version.
+    // Built for another system, it would not even print its version.
     match Command::new(&program).arg("--version").stdin(Stdio::null()).output() {
         Ok(outcome) if outcome.status.success() => Ok(program),
         Ok(outcome) => Err(format!("{} does not run here: {}", program.display(), last_line(&outcome.stderr))),

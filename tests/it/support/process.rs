@@ -44,7 +44,7 @@ impl ServiceProcess {
         let origin = loop {
             let Some(Ok(line)) = lines.next() else { panic!("the service ended: {}", seen.join("\n")) };
             if let Some((_, origin)) = line.split_once("listening on ") {
-                // A line of JSON goes on behind it.
+                // A line of JSON continues after it.
                 break origin.trim_end_matches(['"', '}']).to_owned();
             }
             seen.push(line);

@@ -63,7 +63,7 @@ with_a_receiver! {
         let paused = world.in_state(hook, "paused").await;
         assert!(paused["reason"].as_str().expect("a reason").contains("locked"), "{paused}");
         assert!(receiver.rest().is_empty());
-        // Whoever saves it becomes its author, and it goes on.
+        // The user who saves it becomes its author, and it sends again.
         let resumed = world.app.patch(&format!("/webhooks/{hook}"), &json!({"active": true})).await.json();
         assert_eq!(resumed["result"]["author_id"], 1);
         assert_eq!(name(receiver.next().data("/document/fields/0/value")), "a");
@@ -127,7 +127,7 @@ with_a_receiver! {
         named(&world, hidden, "secret").await;
         named(&world, open, "open").await;
         assert_eq!(name(elsewhere.next().data("/document/fields/0/value")), "open");
-        // Whoever may not see objects does not get to see them this way.
+        // A user who may not see objects does not get to see them this way.
         let blind = Person::with_rights(&world.app, "blind", &RIGHTS[..2]).await;
         blind.send(&world.app, Method::PATCH, &format!("/webhooks/{hook}"), &moved).await.error(403, "right_missing");
     }

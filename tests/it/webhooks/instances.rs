@@ -52,7 +52,7 @@ async fn an_instance_that_lost_the_store_goes_on_when_it_is_back() {
     app.create_object(kind, &json!({"hostname": "before"})).await;
     assert_eq!(receiver.next().data("/document/fields/0/value"), "before");
     server.stop().await;
-    // So long that the lease cannot be kept.
+    // Too long to keep the lease.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(6) {
         app.get("/types/").await.error(503, "store_unavailable");

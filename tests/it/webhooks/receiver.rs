@@ -49,7 +49,7 @@ impl Received {
         self.json()["data"].pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// The signature of this message by the convention, computed anew.
+    /// The signature of this message by the convention, computed here.
     pub(super) fn signature(&self, secret: &str) -> String {
         let key = STANDARD.decode(secret.strip_prefix("whsec_").expect("a secret")).expect("base64");
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key");
@@ -58,7 +58,7 @@ impl Received {
     }
 }
 
-/// A program that receives webhooks. It answers 204, or as it was told.
+/// A program that receives webhooks. It answers 204, or the status that the test sets.
 pub(crate) struct Receiver {
     pub(super) address: SocketAddr,
     answers: Arc<Mutex<Vec<String>>>,
@@ -137,7 +137,7 @@ fn serve(connection: TcpStream, sender: &Sender<Received>, answers: &Mutex<Vec<S
     is_wanted.then_some(())
 }
 
-/// A service that may send to receivers on this machine, with a clock that stands still.
+/// A service that may send to receivers on this machine, with a clock that does not advance.
 pub(super) struct World {
     pub(super) app: TestApp,
     pub(super) clock: Arc<ManualClock>,

@@ -110,7 +110,7 @@ async fn commands_and_requests_of_a_user_take_from_one_allowance() {
     // What was opened can still be closed.
     let closing = doc! { "killCursors": "framework.objects", "cursors": [5_i64] };
     ada.run_command(closing).await.expect("no allowance is needed");
-    // Another user has an allowance of his own.
+    // Another user has a separate allowance.
     tools.app.login("admin", ADMIN_PASSWORD).await;
     assert_eq!(tools.app.get("/objects/").await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! What tools ask beside documents, and how options are honoured or refused.
+//! What tools ask for in addition to documents, and how options are honoured or refused.
 
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
@@ -169,7 +169,7 @@ async fn everything_that_writes_is_refused_with_the_reason() {
         let (code, message) = refused(&database, command).await;
         assert_eq!((code, message.as_str()), (13, "this server is read-only; change the inventory over REST"));
     }
-    // The driver sends its documents beside the command.
+    // The driver sends its documents next to the command.
     let error = database.collection("framework.types").insert_one(doc! { "a": 1 }).await.expect_err("a refusal");
     assert!(error.to_string().contains("read-only"), "{error}");
     assert_eq!(refused(&database, doc! { "noSuchCommand": 1 }).await.0, 59);

@@ -39,7 +39,7 @@ impl Raw {
         Some(Document::try_from(document).expect("BSON"))
     }
 
-    /// Whether the service ends the connection, without a word, while the test waits.
+    /// Whether the service ends the connection, without an answer, while the test waits.
     fn is_ended(&mut self) -> bool {
         match self.0.read(&mut [0]) {
             Ok(bytes) => bytes == 0,

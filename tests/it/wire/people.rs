@@ -58,7 +58,7 @@ async fn a_revoked_token_and_a_locked_user_end_the_session_at_the_next_command()
     let id = tokens["results"][0]["public_id"].as_i64().expect("an id");
     tools.delete(&format!("/users/{user_id}/tokens/{id}")).await;
     assert_eq!(refused(&database, doc! { "find": "framework.objects" }).await.0, 18);
-    // The driver tries to sign in anew.
+    // The driver tries to sign in again.
     database.run_command(doc! { "ping": 1 }).await.expect_err("the token is gone");
 
     let again = tools.token(user_id, &json!({"name": "again"})).await;

@@ -117,7 +117,7 @@ fn packed(document: &Document) -> Value {
     base64::engine::general_purpose::STANDARD.encode(bytes).into()
 }
 
-/// Stores the documents in both, in the place of those before.
+/// Stores the documents in both, instead of those before.
 async fn store(tools: &ToolApp, collection: &Collection<RawDocumentBuf>, documents: &[Bson]) {
     let mut changes = vec![Change::DeleteMany { collection: OBJECTS, filter: Filter::all() }];
     let mut all = Vec::with_capacity(documents.len());

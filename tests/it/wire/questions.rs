@@ -38,7 +38,7 @@ async fn every_sort_orders_over_the_wire_as_mongodb_orders() {
     assert!(count.await > 10);
 }
 
-/// Asks all cases of a folder, and compares with what stands in them under `outcome`. Returns how many there were.
+/// Asks all cases of a folder, and compares with their `outcome`. Returns how many there were.
 async fn ask(folder: &str, outcome: &str, command: impl Fn(&Document) -> Document) -> usize {
     let tools = ToolApp::start().await;
     let database = tools.admin().await;
@@ -70,7 +70,7 @@ async fn ask(folder: &str, outcome: &str, command: impl Fn(&Document) -> Documen
     count
 }
 
-/// Stores the documents of a data file as objects, in the place of those before.
+/// Stores the documents of a data file as objects, instead of those before.
 async fn store(tools: &ToolApp, contents: &Document) {
     let mut changes = vec![Change::DeleteMany { collection: OBJECTS, filter: Filter::all() }];
     for (id, document) in (1_i64..).zip(contents.get_array("documents").expect("documents")) {

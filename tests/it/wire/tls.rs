@@ -1,4 +1,4 @@
-//! The listener behind TLS, with a certificate made here.
+//! The listener with TLS, with a certificate made here.
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -151,7 +151,7 @@ struct DateParts {
 }
 
 impl DateParts {
-    /// The instant; a time zone may be in the text or given beside it, not both.
+    /// The instant; a time zone may be in the text or given as an operand, not both.
     fn millis(&self, text: &str, zone: Option<Zone>) -> Result<i64, EvalError> {
         let days = match (self.year, self.month, self.day, self.iso_year) {
             (Some(year), Some(month), Some(day), None) => {

@@ -1,4 +1,4 @@
-//! `$year` and its kin, `$dateToParts`, `$dateFromParts`.
+//! `$year` and the like, `$dateToParts`, `$dateFromParts`.
 
 use bson::{Bson, DateTime, doc};
 

@@ -11,9 +11,9 @@ use crate::query::expr::value::{Number, Outcome, failure, null};
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeUnit {
-    /// Of so many months: month, quarter, year.
+    /// A number of months: month, quarter, year.
     Months(i64),
-    /// Of so many days: day, week.
+    /// A number of days: day, week.
     Days(i64),
     /// A fixed number of milliseconds, independent of local time.
     Millis(i64),

@@ -10,7 +10,7 @@ use crate::query::expr::value::failure;
 /// A time zone.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::query::expr) enum Zone {
-    /// So many seconds east of Greenwich.
+    /// A fixed offset from UTC in seconds, positive to the east.
     Fixed(i64),
     /// With a history of offsets.
     Named(Tz),
@@ -79,8 +79,8 @@ impl Zone {
     }
 }
 
-/// For years before the database, its first year stands in. For years after its last listed one, a late year with the
-/// same days of the week stands in: from March on, or before March.
+/// For years before the database, its first year is used. For years after its last listed one, a late year with the same
+/// days of the week is used: from March on, or before March.
 fn naive(millis: i128) -> NaiveDateTime {
     const FIRST: i128 = -8_000_000_000_000_000;
     const LAST_YEAR: i64 = 2037;

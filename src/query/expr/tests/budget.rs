@@ -4,7 +4,7 @@ use bson::{Bson, bson};
 
 use super::{code, value};
 
-/// `$reduce` over so many steps.
+/// `$reduce` over this number of steps.
 fn reduce(steps: i32, initial: &str, body: Bson) -> Bson {
     bson!({ "$reduce": { "input": { "$range": [0, steps] }, "initialValue": initial, "in": body } })
 }

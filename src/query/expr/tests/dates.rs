@@ -126,7 +126,7 @@ fn other_texts_are_no_dates() {
     for text in ["2017-02-08T12:", "2017-02-08T12:10:40.", "201702", "2017-2-8", "2017-02-08 1:2", "ä017"] {
         assert_eq!(code(bson!({ "$toDate": text })), 241, "{text}");
     }
-    // The letter is a time zone, seven hours behind.
+    // The letter is a time zone, seven hours west of UTC.
     assert_eq!(value(bson!({ "$toDate": "2017-02-08T" })), date(1_486_537_200_000));
     for text in ["Feb 8 2017", "02/08/2017", "8.2.2017", "Wed 2017-02-08", "2017-02-08 3pm", "@1486512000", "tomorrow"]
     {

@@ -1,4 +1,4 @@
-//! Names, variables, paths, truth, folding.
+//! Names, variables, paths, booleans, folding.
 
 use bson::{Bson, bson, doc};
 

@@ -58,7 +58,8 @@ pub(crate) struct Index {
     pub(crate) partial: Option<Partial>,
     /// Whether a key was ever cut because it was too long. The order of cut keys is unreliable.
     pub(crate) has_cut_keys: bool,
-    /// How many entries its blocks hold, once it has met an array; see [`packed`](crate::store::embedded::index::packed).
+    /// The number of entries in its blocks, once it has read an array; see
+    /// [`packed`](crate::store::embedded::index::packed).
     pub(crate) packed: Option<u64>,
 }
 
@@ -210,7 +211,7 @@ impl Collection {
         self.next_id.load(Ordering::Acquire) - 1
     }
 
-    /// Starts a new counter of ids for this version of the catalog and later ones. Earlier versions keep theirs.
+    /// Starts a new counter of ids for this version of the catalog and later ones. Earlier versions keep their own.
     pub(crate) fn forget_ids(&mut self) {
         self.next_id = Arc::new(AtomicI64::new(1));
     }
@@ -334,7 +335,7 @@ impl Index {
 
 #[cfg(test)]
 impl Collection {
-    /// A collection with these indexes beside the one on `_id`.
+    /// A collection with these indexes, in addition to the one on `_id`.
     pub(crate) fn with_indexes(indexes: Vec<Index>) -> Self {
         let mut collection = Self::new(0, "test");
         collection.indexes.extend(indexes);

@@ -1,12 +1,12 @@
-//! The watermark: the number of the last acknowledged commit, in a small file beside the store.
+//! The watermark: the number of the last acknowledged commit, in a small file next to the store.
 //!
 //! After a loss of power the last commit may be incomplete, and the storage goes back to the one before. That is right
 //! for a commit that was never acknowledged. An acknowledged commit had been complete on disk, so something else has
-//! damaged it since. Going back would then silently lose it. This file tells the two cases apart. It is never synced.
-//! It is written after its commit is on disk, so it may be behind, but never ahead.
+//! damaged it since. Going back would then silently lose it. This file distinguishes the two cases. It is never synced.
+//! It is written after its commit is on disk, so it may be too old, but never too new.
 //!
-//! It holds for whatever file is there: an older copy that somebody put in its place lacks writes too. Whoever replaces the file
-//! on purpose removes it first. Where there is no file at all, or an empty one, it says that one was lost.
+//! It is compared with any file at that path: an older copy that somebody put there lacks writes too. To replace the file on
+//! purpose, remove the watermark first. Where there is no file at all, or an empty one, it says that one was lost.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The bytes on disk: the log of pages, the files beside it, and read-only views. It does not know what documents are.
+//! The bytes on disk: the log of pages, the files next to it, and read-only views. It does not know what documents are.
 
 pub(super) mod acknowledged;
 pub(super) mod names;

@@ -113,7 +113,7 @@ impl Spilled {
         Ok(())
     }
 
-    /// What is behind this length is gone.
+    /// Drops everything after this length.
     fn cut_off(&mut self, len: u64) -> io::Result<()> {
         let kept = usize::try_from(len.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX);
         self.has.truncate(kept);

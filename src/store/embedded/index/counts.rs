@@ -2,7 +2,7 @@
 //!
 //! Each index has count blocks: a block is a first entry and the number of entries from there to the next block. A
 //! range then consists of whole blocks, and of some entries at each end that are read one by one. A second level has a
-//! single block with all entries, which tells whether all are counted. More levels would make counting faster and each
+//! single block with all entries, which shows whether all are counted. More levels would make counting faster and each
 //! write slower, because every level is written with the entries.
 //!
 //! - Only indexes without arrays are counted, because only there an entry is a document. The index on `_id` is not
@@ -45,7 +45,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
         Self { table, number, entries }
     }
 
-    /// The most entries of a block.
+    /// The maximum number of entries of a block.
     pub(crate) const LARGEST: u64 = LIMITS[0];
 
     /// What is counted.

@@ -1,4 +1,4 @@
-//! Values as bytes whose order is MongoDB's order of values: what indexes are made of.
+//! Values as bytes whose order is MongoDB's order of values: the contents of indexes.
 //!
 //! Laws, held by the property tests below against [`compare_raw`](crate::query::compare::compare_raw):
 //!
@@ -208,7 +208,7 @@ fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut BoundedKey) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends the stored form of a value behind its length; MongoDB compares `DBPointer`s that way.
+/// Appends the length of a value's stored form, then that form; MongoDB compares `DBPointer`s that way.
 fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut BoundedKey) {
     let mut holder = RawDocumentBuf::new();
     holder.append(bson::raw::cstr!(""), value);
@@ -228,7 +228,7 @@ pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
 
 /// Cuts a key that is too long; returns whether it was.
 ///
-/// In a unique index the cut key ends with a hash of the whole one, so that it still tells values apart.
+/// In a unique index the cut key ends with a hash of the whole one, so that it still distinguishes values.
 pub fn cut(key: &mut Vec<u8>, unique: bool) -> bool {
     if key.len() <= MAX_KEY {
         return false;

@@ -81,7 +81,7 @@ impl Ranges {
     }
 }
 
-/// Each span behind each prefix.
+/// Each prefix followed by each span.
 fn joined(prefixes: &[KeyRange], spans: &[Span]) -> Vec<KeyRange> {
     let join = |prefix: &KeyRange, rest: &[u8]| [prefix.start.as_slice(), rest].concat();
     let pairs = prefixes.iter().flat_map(|prefix| spans.iter().map(move |span| (prefix, span)));

@@ -112,7 +112,7 @@ impl<'t> IndexTable<Working<'t>> {
         }
     }
 
-    /// How many pages [`IndexTable::pack`] may change, beside those of opening a table.
+    /// The maximum number of pages that [`IndexTable::pack`] changes, in addition to those of opening a table.
     pub(crate) fn pages_to_pack(&self) -> Result<u64, StorageError> {
         let Self::Plain(plain) = self else { return Ok(0) };
         let stats = plain.stats()?;
@@ -143,7 +143,7 @@ impl<'t> IndexTable<Working<'t>> {
     }
 }
 
-/// So many entries are packed at once.
+/// The number of entries that are packed at once.
 const PIECE: usize = 8192;
 
 impl<A: TableAccess> IndexTable<A> {

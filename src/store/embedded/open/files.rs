@@ -31,7 +31,7 @@ pub(crate) struct StoreFiles {
     storage: Arc<dyn Storage>,
     options: Options,
     access: Access,
-    /// Whether this process has met a damaged page, however often it has opened the file.
+    /// Whether this process has read a damaged page, however often it has opened the file.
     damage: Arc<AtomicBool>,
 }
 
@@ -86,7 +86,7 @@ impl StoreFiles {
         &self.options
     }
 
-    /// Set when a damaged page is met.
+    /// Set when a damaged page is read.
     pub(crate) fn damage(&self) -> &Arc<AtomicBool> {
         &self.damage
     }

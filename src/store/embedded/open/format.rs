@@ -151,11 +151,11 @@ fn complete(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(),
             }
         }
     }
-    // The commit keeps its number: what the log has beyond the tables goes on from there.
+    // The commit keeps its number: records that the log has beyond the tables continue from there.
     restate_collections(transaction, catalog, numbers)
 }
 
-/// What is said of the indexes of a collection, in their order.
+/// The marks of the indexes of a collection, in their order.
 fn marks(transaction: &WriteTransaction, collection: u32) -> Result<Vec<Option<Marks>>, StoreError> {
     let meta = transaction.open_table(META).map_err(failure::of_table)?;
     let stored = meta.get(format!("{META_COLLECTION}{collection}").as_str()).map_err(failure::of_storage)?;

@@ -73,8 +73,8 @@ pub(crate) fn open_overlay(files: &StoreFiles) -> Result<Unreplayed, OpenError> 
             }
             Opened::Plain(file) => (file, None),
         };
-        // In a log a commit is there as a whole or not at all, and a torn one is damage. In redb's own file either nobody was told
-        // of it, or the watermark refuses it.
+        // In a log a commit is there as a whole or not at all, and a torn one is damage. In redb's own file either it was
+        // never acknowledged, or the watermark refuses it.
         let torn = if log.is_some() { Torn::Refuse } else { Torn::GoBack };
         let (storage, directory) = (Arc::clone(files.storage()), paths.directory().to_owned());
         let overlay = Overlay::new(file, move || storage.scratch(&directory)).map_err(|error| paths.io_error(error))?;

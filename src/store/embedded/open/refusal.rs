@@ -33,7 +33,7 @@ pub enum OpenError {
     Lost {
         /// The file.
         path: PathBuf,
-        /// The file beside it with the number of the last acknowledged commit.
+        /// The file next to the store with the number of the last acknowledged commit.
         watermark: PathBuf,
     },
     /// Whether there is a store cannot be seen.
@@ -41,7 +41,7 @@ pub enum OpenError {
     NotReadable {
         /// The directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Another process works on the same directory, or this one has it open already.
@@ -55,7 +55,7 @@ pub enum OpenError {
     NotWritable {
         /// The directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The disk is full.
@@ -63,9 +63,9 @@ pub enum OpenError {
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// How many bytes are missing at the most.
+        /// The maximum number of bytes that are missing.
         needed: u64,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file was written by a newer version of this service.
@@ -108,7 +108,7 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -120,7 +120,7 @@ impl StorePaths {
         OpenError::Damaged { path: self.file().to_owned(), what: what.to_string() }
     }
 
-    /// The disk is full, and so many bytes are missing beside what a log keeps free.
+    /// The disk is full: this number of bytes is missing, in addition to what a log keeps free.
     pub(super) fn no_room(&self, source: io::Error, missing: u64) -> OpenError {
         OpenError::NoRoom { path: self.file().to_owned(), needed: missing.saturating_add(BESIDE), source }
     }

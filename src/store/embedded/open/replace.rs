@@ -1,7 +1,7 @@
 //! A new file takes the place of the store's: for a new store, and for a compacted, repaired or restored one.
 //!
-//! *Invariant:* a new file is written beside the old one as `inventory.redb.new`, made durable, and renamed. Whatever happens on
-//! the way, the old file is whole.
+//! *Invariant:* a new file is written next to the old one as `inventory.redb.new`, made durable, and renamed. Until the
+//! rename the old file stays whole, whatever fails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(crate) fn rewrite(files: &StoreFiles) -> Result<(), OpenError> {
     write_new(files, |target| copy::everything(&database, &catalog, target))
 }
 
-/// Replaces the store's file with [`StoreFiles::replacement`], which is on disk. The watermark of the old file goes with it.
+/// Replaces the store's file with [`StoreFiles::replacement`], which is on disk, and removes the watermark of the old file.
 pub(crate) fn install(files: &StoreFiles, new: &StoreFiles) -> Result<(), OpenError> {
     let (storage, paths) = (files.storage(), files.paths());
     let io_error = |error| paths.io_error(error);

@@ -29,7 +29,7 @@ pub(crate) fn open(files: &StoreFiles, catalog: &Catalog) -> Acknowledged {
         return Acknowledged::nowhere();
     }
     let mut watermark = Acknowledged::open(files.storage(), files.paths().acknowledged());
-    // It may be behind, or new.
+    // It may be out of date, or new.
     watermark.note(catalog.commit);
     watermark
 }

@@ -239,7 +239,7 @@ fn may_intersect(component: &Component, condition: &PathBounds<'_>) -> bool {
     element.is_value || component.arrays.checked_shr(u32::try_from(element.depth).unwrap_or(64)).unwrap_or(0) == 0
 }
 
-/// Whether both paths lead through one array behind the first `depth` names.
+/// Whether both paths lead through one array after the first `depth` names.
 fn share_array(left: &Component, right: &Component, depth: usize) -> bool {
     let common = left.path.split('.').zip(right.path.split('.')).take_while(|(left, right)| left == right).count();
     let first = |names: usize| {

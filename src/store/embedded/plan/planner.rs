@@ -25,7 +25,7 @@ const GUESS: u64 = 10;
 const MANY: u64 = 100_000;
 /// Up to this many documents are read on the thread of the request; more take a separate thread.
 pub(crate) const FEW: u64 = 128;
-/// How many candidates are asked whether they have few keys, and how many ranges such a candidate has at most.
+/// The maximum number of candidates examined for whether they have few keys, and of ranges of such a candidate.
 const ASKED: usize = 8;
 
 /// How the documents of a query are found.
@@ -41,7 +41,7 @@ pub(crate) enum Plan {
     Union(Vec<IndexScan>),
 }
 
-/// What is asked for beside the documents.
+/// What is requested in addition to the documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// How many documents of the answer are needed, skipped ones included; `None`: all.

@@ -199,7 +199,7 @@ mod tests {
         assert!(![values(129), doc! { "kind": 1 }, costly].into_iter().any(is_short));
     }
 
-    /// An explanation tells the planner's choice: it must be the key that is looked up.
+    /// An explanation reports the planner's choice: it must be the key that is looked up.
     #[test]
     fn the_planner_chooses_the_key_that_is_looked_up() {
         for filter in [doc! { "public_id": 7 }, doc! { "public_id": "x" }, doc! { "_id": 7_i64 }] {

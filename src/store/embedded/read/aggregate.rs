@@ -1,4 +1,4 @@
-//! Reads a snapshot for pipelines. What stands at the front of one is planned as a query, and answered from indexes.
+//! Reads a snapshot for pipelines. The first stages of one are planned as a query, and answered from indexes.
 
 use crate::query::{Filter, Sort};
 use crate::store::embedded::plan::planner::Wanted;

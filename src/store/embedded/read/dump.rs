@@ -156,7 +156,7 @@ impl Walk {
                     let entry = entry.map_err(failure::of_storage)?;
                     push(entry.row, &mut chunk)?;
                     if is_full(&chunk) {
-                        // The least that comes behind it.
+                        // The smallest possible key after it.
                         *next = [entry.stored_key(), &[0]].concat();
                         return Ok(chunk);
                     }

@@ -91,11 +91,11 @@ impl Deadline {
 pub(crate) struct Work {
     pub(crate) keys: u64,
     pub(crate) documents: u64,
-    /// The keys led to so many documents that a scan ran instead.
+    /// The keys led to too many documents, so a scan ran instead.
     pub(crate) gave_up: bool,
 }
 
-/// The handler of a found document: stop or go on.
+/// What the handler of a found document answers: stop or continue.
 pub(crate) type Flow = Result<ControlFlow<()>, StoreError>;
 
 /// The handler of a found row.
@@ -357,7 +357,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         let descends = rows.first() == Some(&highest);
         let mut next = None;
         for &wanted in rows {
-            // Rows that nobody wants are passed over; one behind the wanted one waits for its turn.
+            // Rows that were not requested are skipped; the one after the wanted row waits for its turn.
             while next.as_ref().is_none_or(|(row, _)| if descends { *row > wanted } else { *row < wanted }) {
                 let Some(entry) = (if descends { entries.next_back() } else { entries.next() }) else { break };
                 let (row, stored) = entry.map_err(failure::of_storage)?;

@@ -26,7 +26,7 @@ pub(crate) fn explain(
     let tables = snapshot.tables(collection)?;
     let question = Question::new(collection, tables, query, true, deadline.clone())?;
     let answer = question.ask(collection, tables)?;
-    // A guard is not shown: what is told is how its question would be answered alone.
+    // A guard is not shown: the plan is that of its question alone.
     let alone = query.filter.guarded().map(|halves| FindQuery { filter: halves.question.clone(), ..query.clone() });
     let shown = match &alone {
         Some(alone) => &Question::new(collection, tables, alone, true, deadline)?,

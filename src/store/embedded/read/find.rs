@@ -74,7 +74,7 @@ impl<'a> Question<'a> {
         Ok(Self { query, choice, with_total, deadline })
     }
 
-    /// Asks.
+    /// Runs the query.
     pub(crate) fn ask<A: TableAccess>(
         &self,
         collection: &Collection,

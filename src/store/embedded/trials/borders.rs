@@ -19,7 +19,7 @@ use crate::store::embedded::file::storage::{Disk, Storage};
 use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, CollectionSpec, IndexSpec, Store, Unit};
 
-/// Tells the second process where to write.
+/// The variable with the directory that the second process writes to.
 const DIRECTORY: &str = "INVENTORY_BORDER_DIRECTORY";
 const THINGS: &str = "things";
 const COLLECTIONS: &[CollectionSpec] =
@@ -38,7 +38,7 @@ async fn count(store: &EmbeddedStore, filter: Filter) -> u64 {
     store.count(THINGS, &filter, BUDGET).await.expect("it can be read")
 }
 
-/// Makes a store of a few documents whose file is about so long.
+/// Makes a store of a few documents whose file has about this length in bytes.
 async fn grown(directory: &Path, length: u64) {
     let store = EmbeddedStore::open(directory, &options()).expect("a new store");
     store.prepare(COLLECTIONS).await.expect("it can be declared");
@@ -74,7 +74,7 @@ fn write_until(directory: &Path, is_enough: impl Fn(usize) -> bool) -> Vec<i64> 
     acknowledged
 }
 
-/// Not a test by itself: the process that is killed.
+/// Not a test of its own: the process that is killed.
 #[tokio::test]
 async fn writer() {
     #[expect(clippy::disallowed_methods, reason = "how the two processes of the test speak")]

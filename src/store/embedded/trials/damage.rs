@@ -141,7 +141,7 @@ fn readable(memory: &Arc<Memory>) -> BTreeMap<u64, Vec<u8>> {
     (0..collection.next_row.min(2 * DOCUMENTS as u64)).filter_map(read).collect()
 }
 
-/// What became of one damaged file.
+/// The outcome for one damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Outcome {
     damage: &'static str,

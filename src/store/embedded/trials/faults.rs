@@ -1,4 +1,4 @@
-//! For tests: a file that fails when told to, and what the store must do then.
+//! For tests: a file that fails on demand, and what the store must do then.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::store::{
 /// An operation on storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
-    /// Asks for a length, or for what tells a file from another one.
+    /// Asks for a length, or for what distinguishes a file from another one.
     Look,
     Create,
     Open,
@@ -75,7 +75,7 @@ impl Failure {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) failure: Failure,
-    /// So many that the failure concerns go well, then one fails.
+    /// The number of operations that succeed, of those that the failure concerns, before one fails.
     pub(super) after: Option<u64>,
     /// Whether all later ones fail as well.
     pub(super) lasts: bool,
@@ -437,7 +437,7 @@ async fn a_writer_that_panicked_is_noticed_and_loses_nothing() {
         }
     };
     assert!(noticed.to_string().contains("start the service again"), "{noticed}");
-    // Nothing is read from a file that is closed, but that is said.
+    // Nothing is read from a file that is closed, but the error says so.
     let read = count(&store).await;
     assert!(matches!(read, Ok(1) | Err(StoreError::Unavailable { .. })), "{read:?}");
     let refused = insert(&store, 3, 10).await;
@@ -493,7 +493,7 @@ async fn small_writes_fill_a_disk_until_they_are_refused_and_it_can_be_emptied_t
         for id in gone {
             let filter = Filter::equals("_id", id);
             let gone = Unit::of(Change::DeleteMany { collection: "things", filter });
-            // Beside somebody who does not give up.
+            // While another client does not give up.
             let (removed, _) = tokio::join!(store.commit(gone), insert(&store, -id, 100_000));
             removed.unwrap_or_else(|error| panic!("{id} can be removed: {error}"));
         }
@@ -520,7 +520,7 @@ async fn a_revision_is_never_one_that_there_was_before() {
     seen.push(store.revision("things"));
     assert_eq!(store.revision("things"), seen[2], "nothing changed");
     let published = store.published.swap(None);
-    // Nobody finds the number again that he read at during an outage.
+    // No later revision may equal one that was read during an outage.
     seen.extend([store.revision("things"), store.revision("things")]);
     store.published.store(published);
     assert_eq!(store.revision("things"), seen[2], "nothing changed");

@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::options::Options;
 
-/// Tells the second process, which is this binary with this one test, where to write.
+/// The variable with the directory that the second process, which is this binary with this one test, writes to.
 const DIRECTORY: &str = "INVENTORY_CRASH_DIRECTORY";
 /// How many times a process is killed.
 const ROUNDS: &str = "INVENTORY_CRASH_ROUNDS";
@@ -73,7 +73,7 @@ fn write_until_killed(directory: &Path, delay: Duration) -> Vec<String> {
     reader.join().expect("the reader does not panic")
 }
 
-/// Not a test by itself: the process that [`acknowledged_writes_outlive_kill_9`] kills.
+/// Not a test of its own: the process that [`acknowledged_writes_outlive_kill_9`] kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writer() {
     #[expect(clippy::disallowed_methods, reason = "how the two processes of the test speak")]
@@ -86,7 +86,7 @@ async fn writer() {
     workload::run(&store, &Arc::new(Output), usize::MAX, u64::from(std::process::id())).await;
 }
 
-/// Tells the other process.
+/// Notifies the other process.
 struct Output;
 
 impl Journal for Output {

@@ -1,5 +1,5 @@
 //! How long a large store takes to open after a kill, and what saving the list of free pages costs each commit. It is
-//! not part of the gate, and runs only with a number of documents. It prints the figures behind the default of
+//! not part of the gate, and runs only with a number of documents. It prints the figures that support the default of
 //! `quick_repair_from_bytes`.
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::store::{Change, Store, Unit};
 
 /// How many documents of 1 KB; none: no measurement.
 const DOCUMENTS: &str = "INVENTORY_LARGE_DOCUMENTS";
-/// Tells the second process where to write.
+/// The variable with the directory that the second process writes to.
 const DIRECTORY: &str = "INVENTORY_LARGE_DIRECTORY";
 const QUICK: &str = "INVENTORY_LARGE_QUICK";
 const THINGS: &str = "things";
@@ -80,7 +80,7 @@ fn write_until_killed(directory: &Path, quick: bool) {
     writer.wait().expect("it has ended");
 }
 
-/// Not a test by itself: the process that is killed.
+/// Not a test of its own: the process that is killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::disallowed_methods, reason = "how the two processes of the measurement speak")]
 async fn writer() {

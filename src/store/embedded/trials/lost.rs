@@ -71,7 +71,7 @@ async fn what_is_written_to_a_file_that_was_replaced_is_not_acknowledged() {
         assert_unavailable(insert(&store, 3).await);
         assert_unavailable(count(&store).await);
     }
-    // Somebody wants what was put in its place.
+    // An operator decides to use the file that was put in its place.
     fs::remove_file(directory.path().join(ACKNOWLEDGED)).expect("it is there");
     insert(&store, 4).await.expect("it was opened");
     assert_eq!(count(&store).await.expect("it was opened"), 2);

@@ -51,7 +51,7 @@ pub(super) struct Memory {
     syncs_before_failure: Arc<AtomicUsize>,
     /// How long a sync takes, in microseconds.
     sync_takes: Arc<AtomicU64>,
-    /// Syncs do not return any more: nobody learns what became of them.
+    /// Syncs do not return any more: their outcomes stay unknown.
     is_killed: Arc<AtomicBool>,
     /// A file has replaced another one, but the directory cannot be synced.
     is_directory_unsynced: AtomicBool,
@@ -93,7 +93,7 @@ impl Memory {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Has each sync take so long.
+    /// Sets the time that each sync takes.
     pub(super) fn set_sync_time(&self, time: Duration) {
         self.sync_takes.store(u64::try_from(time.as_micros()).expect("it is short"), Ordering::SeqCst);
     }
@@ -243,7 +243,7 @@ impl Storage for Memory {
 /// A file of a [`Memory`].
 #[derive(Debug)]
 pub(super) struct MemoryFile {
-    /// As it was when the file was opened; nobody renames an open file and goes on writing.
+    /// The name when the file was opened; nobody renames an open file and then writes to it.
     name: PathBuf,
     bytes: Bytes,
     log: Option<Log>,
@@ -323,7 +323,7 @@ impl StorageBackend for MemoryFile {
     }
 }
 
-/// What becomes of writes that no sync has made durable, when the power goes.
+/// The outcome, when the power goes, for writes that no sync has made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// None reaches the disk.

@@ -1,4 +1,4 @@
-//! The watermark beside a file that lacks what it says.
+//! The watermark next to a file that lacks acknowledged commits.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -22,7 +22,7 @@ use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, Copying, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
-/// Each so many operations one is tried; 1 tries all.
+/// One of this number of operations is tried; 1 tries all.
 const EVERY: &str = "INVENTORY_FAULTS_EVERY";
 const THINGS: &str = "things";
 const PARTS: &str = "parts";
@@ -69,12 +69,12 @@ fn changed(mut state: State, change: impl Fn(&mut State)) -> State {
     state
 }
 
-/// Somebody who writes and reads, and what may be stored as far as was answered.
+/// A client that writes and reads, and what may be stored as far as was answered.
 struct Client {
     possible: BTreeSet<State>,
     /// The same as far as writes were answered, whatever was read.
     answered: BTreeSet<State>,
-    /// How many answers to writes in a row are refusals, and how many at the most.
+    /// The number of refused writes in a row, and the maximum of it.
     refused: u32,
     most_refused: u32,
 }
@@ -88,7 +88,7 @@ impl Client {
         Self { possible: possible.clone(), answered: possible.clone(), refused: 0, most_refused: 0 }
     }
 
-    /// Is told what became of a change.
+    /// Records the outcome of a change.
     fn told(&mut self, answer: Result<(), StoreError>, change: impl Fn(&mut State)) {
         for possible in [&mut self.possible, &mut self.answered] {
             let after: BTreeSet<State> = possible.iter().cloned().map(|state| changed(state, &change)).collect();
@@ -125,7 +125,7 @@ impl Client {
         self.commit(store, unit, |state| state.extend(keys.iter().map(|key| (*key, 0)))).await;
     }
 
-    /// Writes a thing anew.
+    /// Rewrites a document.
     async fn replace(&mut self, store: &EmbeddedStore, id: i64) {
         let (filter, update) = (Filter::equals("_id", id), Update::set("version", 1_i64));
         let change = Change::UpdateMany { collection: THINGS, filter, update };
@@ -204,7 +204,7 @@ impl Work {
         self.twice(|| EmbeddedStore::start(store_files_on(&self.disk), &options()))
     }
 
-    /// Has somebody work with an open store.
+    /// Has a client work with an open store.
     async fn with_store(&mut self, work: impl AsyncFnOnce(&mut Client, &EmbeddedStore)) -> Option<()> {
         let store = self.start()?;
         work(&mut self.client, &store).await;
@@ -264,7 +264,7 @@ fn store_files_on(disk: &Arc<dyn Storage>) -> StoreFiles {
     StoreFiles::on(Arc::clone(disk), &super::directory(), &options()).expect("a directory")
 }
 
-/// What is said of a disk that fails is not that the file is damaged, or not a store.
+/// The error about a disk that fails does not say that the file is damaged, or not a store.
 fn assert_is_of_the_storage(error: &OpenError) {
     assert!(matches!(error, OpenError::Io { .. } | OpenError::NoRoom { .. }), "{error:?}");
 }
@@ -313,7 +313,7 @@ impl Drop for Told {
     }
 }
 
-/// The whole workload with one plan; what the plan met.
+/// Runs the whole workload with one plan; returns the failures that the plan caused.
 async fn round(plan: Plan) -> Plan {
     let _told = Told(format!("{:?} after {:?}, with all later ones: {}", plan.failure, plan.after, plan.lasts));
     let memory = Memory::recording();

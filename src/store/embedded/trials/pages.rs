@@ -265,7 +265,7 @@ impl History {
     fn sync_and_end(&mut self, end: usize) {
         self.begin(State { content: Arc::new(self.model.clone()), ..self.last() });
         self.memory.set_killed(end == 0);
-        // The first one or the second one fails, if there are so many.
+        // The first one or the second one fails, if there are enough.
         self.memory.fail_after(if end >= 8 { end - 8 } else { usize::MAX });
         let synced = self.pages.sync_data();
         if synced.is_ok() {
@@ -378,7 +378,7 @@ fn a_batch_whose_sync_failed_is_made_durable_before_a_full_disk_is_cleared() {
     let mut model = filled(1000 * PAGE, &mut random);
     pages.write(0, &model).expect("it is written");
     pages.sync_data().expect("it is synced");
-    // On a full disk a checkpoint is due after so many.
+    // On a full disk a checkpoint is due after this number of pages.
     let bytes = filled(300 * PAGE, &mut random);
     pages.write(0, &bytes).expect("it is written");
     model[..bytes.len()].copy_from_slice(&bytes);
@@ -560,7 +560,7 @@ fn log(opened: Opened) -> Pages {
     }
 }
 
-/// A log of so many random pages on a disk that is full then, and what it has to hold.
+/// A log of this number of random pages on a disk that is then full, and what it has to hold.
 fn full(pages: usize, random: &mut Random) -> (Arc<Memory>, Arc<AtomicU64>, Vec<u8>) {
     let memory = Memory::of(BTreeMap::new());
     let room = Arc::new(AtomicU64::new(u64::MAX));
@@ -665,7 +665,7 @@ fn a_record_is_not_taken_where_its_pages_could_not_follow() {
     let mut number = 0;
     room.fetch_add(3 * 1024 * 1024, Ordering::SeqCst);
     assert!(pages.promise(60, Use::Changing).expect("nothing is wrong"));
-    // A few fit beside that.
+    // A few more records fit as well.
     while pages.append(number + 1, &record(number + 1)).expect("nothing is wrong") {
         number += 1;
         assert!(number < 1_000, "nothing is kept free for the pages");

@@ -102,7 +102,7 @@ async fn damage_refuses_what_meets_it_and_nothing_else() {
     assert_corrupt(read_one(&store, DAMAGED).await);
 }
 
-/// Deleting merges a page with the one beside it. If that one is damaged, its documents must not be lost.
+/// Deleting merges a page with its neighbour. If that one is damaged, its documents must not be lost.
 #[tokio::test]
 async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
     let files = damaged().await;

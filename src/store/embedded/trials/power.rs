@@ -18,7 +18,7 @@ use crate::store::embedded::options::Options;
 use crate::store::embedded::upkeep::check::Findings;
 use crate::store::embedded::upkeep::repair;
 
-/// How many cuts there are at random moments, beside those at the syncs.
+/// The number of power cuts at random moments, in addition to those at the syncs.
 const CUTS: &str = "INVENTORY_POWER_CUTS";
 /// Of clients that rewrite documents of a store that does not fit into the cache.
 const WRITERS: usize = 4;
@@ -167,7 +167,7 @@ async fn crowded_history() -> Vec<Event> {
     memory.events()
 }
 
-/// The moments behind what was written while a sync was under way.
+/// The moments after each write that happened while a sync was under way.
 fn written_in_syncs(events: &[Event]) -> Vec<usize> {
     let (mut is_syncing, mut moments) = (false, Vec::new());
     for (at, event) in events.iter().enumerate() {

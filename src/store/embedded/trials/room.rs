@@ -1,4 +1,4 @@
-//! A full disk: writes that do not fit are refused, and nothing else happens. Reading and deleting go on.
+//! A full disk: writes that do not fit are refused, and nothing else happens. Reading and deleting still work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const OTHER_INDEXES: &[CollectionSpec] = &[CollectionSpec { name: THINGS, indexe
 /// Documents of this size have many more keys than one chunk merges.
 const WIDE: usize = 900;
 
-/// The document of an id in a version, of about so many bytes.
+/// The document of an id in a version, of about this number of bytes.
 fn document(id: i64, version: i64, bytes: usize) -> RawDocumentBuf {
     let tags: Vec<i64> = match bytes {
         WIDE => (0..200).map(|tag| (id * 7919 + version * 31 + tag * 997) % 100_003).collect(),
@@ -186,7 +186,7 @@ async fn what_was_deleted_on_a_full_disk_makes_room() {
     }
 }
 
-/// An object of the service with a text of so many bytes, which do not repeat.
+/// An object of the service with a text of this number of bytes, which do not repeat.
 fn object(id: i64, bytes: usize) -> RawDocumentBuf {
     let mut random = Random(u64::try_from(id).expect("ids are positive"));
     let text: String =
@@ -288,7 +288,7 @@ async fn a_unit_that_does_not_fit_leaves_its_neighbours_alone() {
     memory.set_room(fill_up(&memory) + 2 * MIB);
     let sizes = [600, 600, 600, 600, 4_000_000, 600, 600, 600, 600, 600];
     let units = sizes.iter().zip(5_000..).map(|(bytes, id)| {
-        // Beside a large one it leaves no trace either.
+        // Together with a large one it leaves no trace either.
         let unit = Unit::of(insertion(id, 600)).and(insertion(id + 100, *bytes));
         store.commit(unit)
     });
@@ -390,7 +390,7 @@ impl Session {
         self.model.keys().nth(number).copied()
     }
 
-    /// Settles what became of a change of the model.
+    /// Settles the outcome of a change of the model.
     fn settle(&mut self, answer: Result<(), StoreError>, after: Model) {
         match answer {
             Ok(()) => self.model = after,

@@ -181,7 +181,7 @@ fn damages() -> Vec<(String, Alteration)> {
 
 async fn try_slots(is_closed: bool, is_noted: bool) -> BTreeMap<Option<i64>, usize> {
     let files = rewritten(is_closed, is_noted).await;
-    // Nobody was told of the last commit of a process that was killed.
+    // The last commit of a process that was killed was never acknowledged.
     let oldest = if is_closed || is_noted { LAST } else { LAST - 1 };
     assert_eq!(given(&files, oldest, "nothing").await, Some(LAST));
     let mut outcomes = BTreeMap::new();

@@ -56,7 +56,7 @@ async fn rewrite(store: &EmbeddedStore, ids: Vec<usize>, times: usize, seed: u64
     }
 }
 
-/// Reads pages and single documents until it is told to stop.
+/// Reads pages and single documents until the stop flag is set.
 async fn read(store: Arc<EmbeddedStore>, documents: usize, seed: u64) {
     let mut random = Random(seed);
     let budget = Duration::from_mins(1);
@@ -81,8 +81,8 @@ pub(super) async fn filled(store: &EmbeddedStore, documents: usize) {
 
 const MIB: u64 = 1024 * 1024;
 
-/// The most that the file takes on disk with so many bytes of content, in whatever groups the commits come. How many units a group has
-/// depends on the load of the machine, and the size of the file depends on the groups.
+/// The maximum size of the file on disk for this number of bytes of content, in whatever groups the commits come. How many
+/// units a group has depends on the load of the machine, and the size of the file depends on the groups.
 ///
 /// In proportion to the content, five halves of it:
 /// - Pages take 4/3 of it: a page of 4 KiB has three documents of 1 KB.
@@ -90,7 +90,7 @@ const MIB: u64 = 1024 * 1024;
 /// - What was written since the last checkpoint and the one before is a quarter of the pages, an eighth each time.
 /// - This makes 4/3 × 7/4 = 7/3. The rest is for the indexes and for pages that redb may not use again yet.
 ///
-/// Beside that, for a store of so few documents:
+/// In addition, for a store of so few documents:
 /// - 8 MiB of garbage are left alone, and [`BESIDE`] is what a log of any size has.
 /// - What was written since the two checkpoints is 512 slots each time, where an eighth of the pages is less.
 /// - A batch follows when its records take a 256th of the file: 200 KB, as a file of 50 MB has. That is 200 units of 1 KB. They change

@@ -24,7 +24,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().max_blocking_threads(1).build().expect("a runtime")
 }
 
-/// More documents than are read on the thread that asks.
+/// More documents than are read on the calling thread.
 fn store(runtime: &Runtime) -> EmbeddedStore {
     let store = start(&Memory::of(BTreeMap::new()), &options());
     runtime.block_on(filled(&store, 200));

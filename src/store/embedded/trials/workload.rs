@@ -18,9 +18,9 @@ use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreErr
 pub(super) const CLIENTS: usize = 16;
 /// A client with more documents than this clears them away.
 const MOST_DOCUMENTS: usize = 12;
-/// So many documents a client has that [rewrites](rewrite) them ...
+/// The number of documents of a client that [rewrites](rewrite) them ...
 const MANY: u32 = 600;
-/// ... at the most so many at a time.
+/// ... at most this number at a time.
 const REWRITTEN: usize = 8;
 /// What the ids of small documents leave when they are divided by five.
 const SMALL: i64 = 1;
@@ -46,11 +46,11 @@ pub(super) const COLLECTIONS: &[CollectionSpec] = &[
 /// The documents of a client: collection and id, the version, and the version at which they were last rewritten.
 pub(super) type Documents = BTreeMap<(String, i64), (i64, i64)>;
 
-/// Who is told what clients do.
+/// Is notified of what clients do.
 pub(super) trait Journal: Send + Sync {
     /// The client begins an operation that would leave these documents.
     fn begun(&self, client: usize, attempted: &Documents);
-    /// The client was told, or has read, that these are its documents.
+    /// An answer of the store confirmed that these are the client's documents.
     fn settled(&self, client: usize, documents: &Documents);
 }
 

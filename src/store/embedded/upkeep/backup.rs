@@ -51,7 +51,7 @@ pub enum RestoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -166,7 +166,7 @@ fn check(new: &StoreFiles) -> Result<Findings, RestoreError> {
         OpenError::UnknownFormat(_) | OpenError::NoStore(_) => RestoreError::NoBackup,
         error => RestoreError::Unusable(error),
     })?;
-    // Nobody knows the name that the copy has.
+    // The name of the copy is unknown.
     let own = new.paths().file().display().to_string();
     match findings.problems.first() {
         None => Ok(findings),

@@ -171,7 +171,7 @@ pub(crate) fn repair_at(files: &StoreFiles) -> Result<Repaired, RepairError> {
         .and_then(|()| failure::guarded(|| copy::documents_decode(&database, &catalog).map_err(failure::of_engine)));
     let readable = match readable {
         Err(StoreError::Corrupt { .. }) => false,
-        // A disk that cannot be read tells nothing about the documents.
+        // A disk that cannot be read does not show whether the documents are sound.
         readable => readable.map_err(|error| files.paths().store_error(error))?,
     };
     if before.concern(Damaged::Document) || !readable {

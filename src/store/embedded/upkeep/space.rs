@@ -22,7 +22,7 @@ use crate::store::embedded::read::snapshot::Snapshot;
 const WORTH_FROM_BYTES: u64 = 64 * 1024 * 1024;
 /// The sample size: documents of a collection, and keys of an index.
 const SAMPLES: usize = 64;
-/// What an entry takes beside its key and value.
+/// The bytes of an entry in addition to its key and value.
 const ENTRY_BYTES: u64 = 24;
 /// The size of redb's pages; a longer value has its own pages, a power of two of them.
 const PAGE_BYTES: u64 = 4096;

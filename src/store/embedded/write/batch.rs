@@ -34,7 +34,7 @@ use crate::store::{Change, Condition, Documents, Numbered, SCOPES, StoreError, U
 
 /// The bound on the notes of a unit, in bytes; small in tests of this crate, so that small units exceed it.
 const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
-/// What the note of a row takes beside document and keys.
+/// The bytes of a row's note in addition to document and keys.
 const NOTE_BYTES: usize = 200;
 /// MongoDB's number for a change of `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -86,7 +86,7 @@ pub(crate) struct Batch<'t> {
     writing: Writing,
     /// How long the filters of this unit have searched for documents.
     spent: Duration,
-    /// Who is asked for room.
+    /// The log that reserves room.
     room: &'t Room,
     /// Whether the current unit leaves fewer bytes of documents than there were.
     is_removal: bool,
@@ -731,7 +731,7 @@ impl From<Halt> for Refusal {
     }
 }
 
-/// Whether the writes of the unit so far are unknown. A unit that meets damage is tried again alone.
+/// Whether the writes of the unit so far are unknown. A unit that reads damaged pages is tried again alone.
 fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
 }

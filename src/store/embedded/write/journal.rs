@@ -23,7 +23,7 @@ const PART_OF_FILE: u64 = 256;
 const LEAST_BYTES: u64 = if cfg!(test) { 48 * 1024 } else { 256 * 1024 };
 /// And never more than this, because opening after a kill has to replay them.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
-/// About how many bytes a record takes in the log beside its own.
+/// The approximate number of bytes that a record takes in the log in addition to its own.
 const BESIDE: u64 = 6 * 1024;
 
 /// Where the writer appends records.

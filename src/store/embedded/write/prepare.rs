@@ -19,7 +19,7 @@ use crate::store::{CollectionSpec, StoreError, revision};
 /// Progress is logged each time this many documents were indexed.
 const DOCUMENTS_PER_REPORT: u64 = 100_000;
 
-/// What a key takes in a table beside its own bytes.
+/// The bytes that a key takes in a table in addition to its own.
 const KEY_BESIDE: usize = 32;
 /// A new index gets its keys in order, in batches of this many bytes: a page is written once for all its keys, not once
 /// for each.

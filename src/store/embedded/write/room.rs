@@ -1,7 +1,7 @@
 //! An upper bound of the room that a change needs on disk. It is reserved before the change, so that redb never meets a
 //! full disk.
 //!
-//! All these are bounds: a tree may have to write the leaf that a key is in, one beside it, and the page above them. A
+//! All these are bounds: a tree may have to write the leaf that a key is in, its neighbour, and the page above them. A
 //! trial fails if a commit writes more than was promised.
 
 use std::cell::Cell;
@@ -24,12 +24,12 @@ const LISTED: u64 = 400;
 /// The notes of the catalog about a collection.
 const NOTES: u64 = 4;
 
-/// Who is asked for room.
+/// The log that reserves room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// None where nothing is asked.
+    /// None where no room is reserved.
     log: Option<Pages>,
-    /// Whether work goes on without room, to find out how much is missing.
+    /// Whether work continues without room, to find out how much is missing.
     is_counted: bool,
     missing: Cell<u64>,
 }
@@ -44,7 +44,7 @@ impl Room {
         Self { log: Some(log.clone()), ..Self::default() }
     }
 
-    /// For room that was promised before the store was opened. Without room, the work goes on to find out how much is
+    /// For room that was promised before the store was opened. Without room, the work continues to find out how much is
     /// missing, and is then aborted.
     pub(crate) fn counted(log: &Pages) -> Self {
         Self { is_counted: true, ..Self::of(log) }

@@ -22,8 +22,8 @@ use super::records::Record;
 use super::segments::{RESERVE, segment_of};
 
 impl Log {
-    /// Appends a record, and returns when it is on disk. `false` where there is no room for it beside the pages that are to follow: then
-    /// nothing was written.
+    /// Appends a record, and returns when it is on disk. `false` where there is no room for it in addition to the pages that
+    /// are to follow: then nothing was written.
     ///
     /// # Errors
     /// Writing failed; nothing more is written then until the log is opened again.
@@ -94,7 +94,7 @@ impl Log {
         Ok(bytes)
     }
 
-    /// The pages that are on disk say all that records up to this number say.
+    /// The pages on disk contain everything in the records up to this number.
     ///
     /// # Errors
     /// Writing a checkpoint failed that had waited for this.

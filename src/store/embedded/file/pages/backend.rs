@@ -16,14 +16,15 @@ use super::segments::{RESERVE, slots_of};
 use super::unopened::Unopened;
 use crate::store::embedded::file::storage::blocks;
 
-/// The bytes of a log beside its pages and their garbage: the segments that are kept free, those of two maps, and the one for the
-/// next part.
+/// The bytes of a log in addition to its pages and their garbage: the segments that are kept free, those of two maps, and
+/// the one for the next part.
 pub(crate) const BESIDE: u64 = (RESERVE as u64 + 3) * SEGMENT as u64 * SLOT as u64;
-/// So many slots of garbage are left alone: in a small store clearing costs more than the room is worth.
+/// The maximum number of garbage slots that are left alone: in a small store clearing costs more than the room is worth.
 const SLACK: u64 = 2048;
 
-/// What redb gets in the place of a damaged page. It is no page of any kind, and its numbers of entries and
-/// offsets lie outside of it. Zeros would be a page without entries: joining it with the one beside it would lose its entries.
+/// What redb gets instead of a damaged page. It is no page of any kind, and its numbers of entries and
+/// offsets lie outside of it. Zeros would be a page without entries: joining it with its neighbour would lose the
+/// neighbour's entries.
 const NO_PAGE: u8 = 0xff;
 
 /// A file that was opened.
@@ -195,7 +196,7 @@ impl StorageBackend for Pages {
 
     fn close(&self) -> io::Result<()> {
         let mut writer = self.writer();
-        // What was not synced was not meant to stay.
+        // What was not synced need not be kept.
         if writer.phase == Phase::Written && writer.batch == PageBatch::Empty && writer.records.is_empty() {
             self.checkpoint(&mut writer, true)?;
         }

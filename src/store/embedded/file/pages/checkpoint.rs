@@ -11,9 +11,9 @@ use super::log_writer::{LogWriter, PageBatch, is_full};
 use super::segments::segments_in;
 use super::segments::{segment_of, segments_for, slots_of};
 
-/// At least so many slots are written between two checkpoints.
+/// The minimum number of slots written between two checkpoints.
 const CHECKPOINT: u64 = 512;
-/// At most so many parts are written between two checkpoints: opening follows them one by one.
+/// The maximum number of parts written between two checkpoints: opening follows them one by one.
 const MOST_PARTS: u64 = 16_384;
 
 impl Log {
@@ -74,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Segments for a map of so many pages; `None` when the disk is full.
+    /// Segments for a map of this number of pages; `None` when the disk is full.
     fn room_for_map(&self, writer: &mut LogWriter, pages: usize) -> io::Result<Option<Run>> {
         let needed = segments_for(map_bytes(pages).div_ceil(SLOT));
         let spare = writer.superblock.spare;
@@ -98,7 +98,7 @@ impl Log {
         Ok(None)
     }
 
-    /// Writes the map of so many pages and syncs it.
+    /// Writes the map of this number of pages and syncs it.
     fn write_map(&self, writer: &mut LogWriter, map: Run, pages: usize) -> io::Result<MapCheck> {
         let mut check = MapCheck::default();
         writer.failing(|| {

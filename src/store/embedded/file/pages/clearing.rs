@@ -8,7 +8,7 @@ use super::log::{Log, MOST_STAGED};
 use super::log_writer::LogWriter;
 use super::segments::segment_of;
 
-/// However small a batch is, it may write so many pages anew.
+/// The minimum number of pages that clearing may rewrite for a batch, however small the batch is.
 const CLEARED: usize = 64;
 
 impl Log {
@@ -68,7 +68,7 @@ impl Log {
                 }
                 let own = &bytes[(slot - first) as usize * SLOT..][..SLOT];
                 if read.is_err() || !place.is_of(*page, own) {
-                    // It stays where it is. A failed read tells nothing of what is there.
+                    // It stays where it is. A failed read does not show what is there.
                     if read.is_ok() {
                         self.report_damage(*page, *slot);
                     }

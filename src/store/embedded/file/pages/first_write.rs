@@ -20,7 +20,7 @@ impl Log {
 
     /// Makes the end of the log durable, once after opening. It may be in the operating system's memory alone. After a sync that failed,
     /// pages there may count as written that are not: to sync them again proves nothing. Only the newest superblock and the end of
-    /// the chain can be such, as nothing is completed behind a sync that failed. So these are written again, and synced.
+    /// the chain can be such, as nothing is completed after a sync that failed. So these are written again, and synced.
     pub(super) fn rewrite_end(&self, writer: &mut LogWriter) -> io::Result<()> {
         let Some(End { passed, parts }) = writer.end_in_doubt.take() else { return Ok(()) };
         let superblock = writer.superblock;
@@ -38,7 +38,7 @@ impl Log {
         })
     }
 
-    /// Writes the head in a slot again, with these pages behind it.
+    /// Writes the head in a slot again, with these pages after it.
     fn write_again(&self, slot: u32, head: &Head, pages: &[(u32, u32)]) -> io::Result<()> {
         let mut bytes = vec![0; (1 + pages.len()) * SLOT];
         self.file.read(offset(slot), &mut bytes)?;

@@ -1,17 +1,17 @@
 //! What the file holds, byte by byte. All numbers are little endian.
 //!
-//! The file is a row of slots of 4 KiB. Four slots at its beginning are for superblocks; behind them are segments of 1 MiB each.
+//! The file is a row of slots of 4 KiB. Four slots at its beginning are for superblocks; segments of 1 MiB each follow.
 //!
-//! A *superblock* says where a whole map of the pages is, and where the chain of parts goes on from there. There are two
+//! A *superblock* says where a whole map of the pages is, and where the chain of parts continues from there. There are two
 //! generations, each in two copies: the newer one that is sound counts.
 //!
-//! A *part* is a slot with a head, and up to 255 pages behind it in the same segment. Its head names the pages and their
+//! A *part* is a slot with a head, followed by up to 255 pages in the same segment. Its head names the pages and their
 //! checksums, and says where the next part is. It also has the checksum of the head before it, so the parts are a chain.
 //!
 //! A *batch* is the parts between two syncs of the pages. Its last part says that the batch is complete.
 //!
-//! A *record* is bytes that are not pages, in parts of their own. Its last part says that it is complete. A record may
-//! stand between the parts of a batch.
+//! A *record* is bytes that are not pages, in parts of their own. Its last part says that it is complete. A record may be
+//! between the parts of a batch.
 //!
 //! | layout | what is different |
 //! |---|---|
@@ -26,7 +26,7 @@ pub(super) const SLOT: usize = crate::store::embedded::file::storage::BLOCK;
 pub(super) const SEGMENT: u32 = 256;
 /// How many slots superblocks have, before the first segment.
 pub(super) const SUPERBLOCKS: u32 = 4;
-/// How many pages a part has at the most.
+/// The maximum number of pages in a part.
 pub(super) const MOST_PAGES: usize = SEGMENT as usize - 1;
 /// The version of all this that this build writes. It reads older ones too.
 pub(crate) const LAYOUT: u32 = 2;
@@ -38,7 +38,8 @@ const FIXED: usize = 80;
 /// How much of a part's head one page takes.
 const ENTRY: usize = 8;
 
-/// What tells a file from every other one: what an old file left on the disk is not taken for a part of this one.
+/// The identity that distinguishes a file from every other one: what an old file left on the disk is not taken for a part of
+/// this one.
 pub(super) type Identity = u128;
 
 /// Where a page is, and its checksum.
@@ -82,7 +83,7 @@ pub(super) struct Point {
     pub(super) slot: u32,
 }
 
-/// Segments one behind the other.
+/// Consecutive segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Run {
     pub(super) first: u32,
@@ -104,7 +105,7 @@ pub(super) struct Superblock {
     /// How many pages the map has.
     pub(super) map_pages: u32,
     pub(super) map_check: u64,
-    /// Whether the log was closed here: then nothing was ever acknowledged behind it.
+    /// Whether the log was closed here: then nothing was ever acknowledged after it.
     pub(super) is_closed: bool,
 }
 
@@ -191,8 +192,8 @@ pub(super) struct Head {
     /// Whether the batch or the record is complete with this part.
     pub(super) is_last: bool,
     pub(super) content: Content,
-    /// The numbers and checksums of the pages, in the order of the slots behind the head. The slots of a record are numbered from
-    /// 0 on.
+    /// The numbers and checksums of the pages, in the order of the slots after the head. The slots of a record are numbered
+    /// from 0 on.
     pub(super) pages: Vec<(u32, u32)>,
 }
 
@@ -202,7 +203,7 @@ pub(super) enum Content {
     Pages {
         /// The length of the log's content with this part, in bytes.
         length: u64,
-        /// The smallest length there was since the part before: what was behind it is zeros.
+        /// The smallest length there was since the part before: everything after it is zeros.
         floor: u64,
         /// Whether a batch begins: one before it that is not complete never will be.
         is_first: bool,
@@ -293,7 +294,7 @@ pub(super) fn encode_map(map: &[Place]) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes a map of so many pages has.
+/// The size in bytes of a map of this number of pages.
 pub(super) fn map_bytes(pages: usize) -> usize {
     pages * ENTRY
 }

@@ -16,14 +16,15 @@ use super::promises::Promises;
 use super::recovery::{Recovered, resize};
 use super::segments::{Segments, segment_of};
 
-/// So many pages are staged before a part is written, unless a sync comes first: redb writes some pages several times.
+/// The maximum number of pages staged before a part is written, unless a sync comes first: redb writes some pages several
+/// times.
 pub(super) const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 };
 
 /// A log of pages: the file, and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(super) file: Box<dyn StorageBackend>,
-    /// Set when a page was met that is not what was written.
+    /// Set when a page was read that is not what was written.
     damage: OnceLock<Arc<AtomicBool>>,
     shared: RwLock<Shared>,
     writer: Mutex<LogWriter>,
@@ -64,9 +65,9 @@ impl Log {
         Self { file, damage: OnceLock::new(), shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
-    /// Has this set when a page is met that is not what was written.
+    /// Has this set when a page is read that is not what was written.
     pub(crate) fn report_damage_to(&self, damage: &Arc<AtomicBool>) {
-        // A log is asked once, when it is opened.
+        // This is called once, when a log is opened.
         let _ = self.damage.set(Arc::clone(damage));
     }
 

@@ -10,15 +10,15 @@ use super::segments::Segments;
 
 /// What this process has done to the file, and may still do to it.
 ///
-/// `Opened` becomes `Written` with the first write. Both become `Failed` and `Closed`, and nothing leads back from these: writing goes
-/// on only in a log that was opened again.
+/// `Opened` becomes `Written` with the first write. Both become `Failed` and `Closed`, which are final: only a log that was
+/// opened again can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Nothing new was written. Closing leaves the file as it is.
     Opened,
     /// Something was written. Closing writes a checkpoint, unless a batch or a record forbids that.
     Written,
-    /// A write or a sync failed, so that nobody knows what is in the file.
+    /// A write or a sync failed, so the contents of the file are unknown.
     Failed,
     /// The file is closed, and another process may have it.
     Closed,
@@ -46,7 +46,7 @@ impl PageBatch {
         }
     }
 
-    /// A part of so many pages is in the file.
+    /// Counts a part of this number of pages that is now in the file.
     pub(super) fn add_part(&mut self, pages: usize) {
         *self = Self::Begun { pages: self.pages_in_file() + pages };
     }

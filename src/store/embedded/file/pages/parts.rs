@@ -30,7 +30,7 @@ impl Log {
         }
     }
 
-    /// The slot of the part behind one of so many pages.
+    /// The slot of the part after one of this number of pages.
     pub(super) fn next_part(&self, writer: &mut LogWriter, pages: usize) -> io::Result<u32> {
         let behind = writer.point.slot + 1 + page_number(pages)?;
         let end = slots_of(segment_of(writer.point.slot)).end;
@@ -68,7 +68,7 @@ impl Log {
         self.file.write(offset(slots.start), &vec![0; slots.len() * SLOT])
     }
 
-    /// Takes neighbouring segments for a map. Makes the file longer until there are so many.
+    /// Takes neighbouring segments for a map. Makes the file longer until there are enough.
     pub(super) fn take_run(&self, writer: &mut LogWriter, count: u32) -> io::Result<Run> {
         loop {
             if let Some(run) = writer.segments.take_run(count, u32::MAX) {
@@ -109,7 +109,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the bytes of a part, and moves the point behind it. Its slots are in the buffer, behind one for its head.
+    /// Writes the bytes of a part, and moves the point past it. Its slots are in the buffer, after one for its head.
     pub(super) fn put_part(
         &self,
         writer: &mut LogWriter,
@@ -131,7 +131,7 @@ impl Log {
     }
 }
 
-/// How many slots a part at this point can have beside its head.
+/// The maximum number of slots that a part at this point can have in addition to its head.
 pub(super) fn room_at(point: Point) -> usize {
     MOST_PAGES.min((slots_of(segment_of(point.slot)).end - point.slot - 1) as usize)
 }

@@ -1,23 +1,25 @@
-//! What was promised, see [`Log::promise`](super::log::Log::promise), and what became of it.
+//! What was promised, see [`Log::promise`](super::log::Log::promise), and which of it was used.
 
 use std::collections::HashSet;
 
 use super::layout::SEGMENT;
 use super::segments::RESERVE;
 
-/// Removals too leave so many pages free beyond their promise. Very long keys need more pages than the promise counts.
+/// The number of pages that even removals leave free beyond their promise. Very long keys need more pages than the promise
+/// counts.
 const SLACK: u64 = SEGMENT as u64;
-/// So many more segments are left free by what adds documents. On a full disk they are the room in which what is there can be changed.
+/// The number of further segments left free by writes that add documents. On a full disk, what is there can still be changed
+/// in them.
 const KEPT_FROM_GROWTH: usize = 2;
 
 /// What pages are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// So many bytes more than there were.
+    /// Adds this number of bytes.
     Adding(u64),
-    /// Something else in the place of what there was.
+    /// Replaces existing content.
     Changing,
-    /// So many bytes less: this may use the reserve.
+    /// Frees this number of bytes: this may use the reserve.
     Removing(u64),
     /// What was promised before the store was opened: this may use all of it.
     Opening,
@@ -36,25 +38,25 @@ impl Use {
     }
 }
 
-/// What was promised since pages last became durable, and what became of it.
+/// What was promised since pages last became durable, and which of it was used.
 #[derive(Debug)]
 pub(super) struct Promises {
     /// How many pages may have changed.
     pub(super) pages: u64,
-    /// Of these redb has so many in its memory at the most, and those of one more value; the others are in the log.
+    /// The maximum number of them that redb has in memory, besides those of one more value; the others are in the log.
     pub(super) held_back: u64,
     /// The pages that redb has written before it had to.
     pub(super) early: HashSet<u32>,
-    /// A file of so many bytes is large.
+    /// The size in bytes from which a file counts as large.
     pub(super) large_from: u64,
-    /// The most pages that were promised at once.
+    /// The maximum number of pages that were promised at once.
     pub(super) widest: u64,
-    /// The most segments that this took since the last checkpoint.
+    /// The maximum number of segments that this took since the last checkpoint.
     pub(super) most: usize,
     /// How many pages may have to be written since the last promise, and how many were.
     pub(super) due: u64,
     pub(super) written: u64,
-    /// On a full disk: so many bytes were taken away, and as many may be added. redb reuses
+    /// On a full disk: the number of bytes taken away; as many may be added. redb reuses
     /// its free pages before it takes new ones, and the log does not know how many it has.
     pub(super) given: u64,
 }
@@ -68,7 +70,7 @@ impl Default for Promises {
 }
 
 impl Promises {
-    /// So many pages were written.
+    /// Counts this number of pages as written.
     pub(super) fn note_written(&mut self, pages: usize) {
         self.written += pages as u64;
     }
@@ -81,7 +83,7 @@ impl Promises {
         }
     }
 
-    /// So many pages will be written that did not change.
+    /// Announces that this number of unchanged pages will be written.
     pub(super) fn note_moved(&mut self, pages: usize) {
         self.due += pages as u64;
     }
@@ -98,7 +100,7 @@ impl Promises {
         self.early.clear();
     }
 
-    /// The most segments that were needed since this was last asked.
+    /// The maximum number of segments that were needed since the last call.
     pub(super) fn take_most(&mut self) -> usize {
         std::mem::take(&mut self.most)
     }

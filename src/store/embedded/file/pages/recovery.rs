@@ -1,12 +1,12 @@
-//! Reads where the pages are: the map of the newest superblock, and the chain of parts behind it.
+//! Reads where the pages are: the map of the newest superblock, and the chain of parts after it.
 //!
-//! Recovery writes nothing. The chain may end with a batch or a record that is not complete, or that lacks slots. Nobody
-//! was told that it is stored, because the sync behind it did not return. The log ends before it.
+//! Recovery writes nothing. The chain may end with a batch or a record that is not complete, or that lacks slots. It was
+//! never acknowledged, because the sync after it did not return. The log ends before it.
 //!
 //! Only the last one can be incomplete. Whatever is complete is on disk before the next batch or record begins. A process
 //! that opens the file syncs what it found before it writes.
 //!
-//! Parts of a batch may stand behind a record whose sync has not returned: readers have redb write pages meanwhile. Such
+//! Parts of a batch may follow a record whose sync has not returned: readers have redb write pages meanwhile. Such
 //! parts prove nothing about the record before them.
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub(super) struct Recovered {
     pub(super) map: Vec<Place>,
     /// The segments that the chain is in.
     pub(super) pinned: BTreeSet<u32>,
-    /// Where the log goes on.
+    /// Where the log continues.
     pub(super) point: Point,
     /// How many slots the chain has.
     pub(super) slots: u64,
@@ -43,7 +43,7 @@ pub(super) struct Recovered {
     pub(super) end: End,
 }
 
-/// What the last sync may not have made durable: heads with their slots. Nothing, where what stands behind it proves that it has.
+/// Heads, with their slots, that the last sync may not have made durable. Empty where later parts prove that it has.
 #[derive(Debug, Default)]
 pub(super) struct End {
     /// The parts since what was complete before. Some may be of a batch that was given up: then only their heads count.
@@ -123,7 +123,7 @@ fn read_map(file: &dyn StorageBackend, superblock: &Superblock) -> Result<Vec<Pl
     if check.value() == superblock.map_check { Ok(map) } else { Err(damaged()) }
 }
 
-/// A batch or a record that was read as a whole, and where the log goes on behind it.
+/// A batch or a record that was read as a whole, and where the log continues after it.
 struct Complete {
     end: End,
     next: Point,
@@ -211,7 +211,7 @@ impl Recovered {
     }
 }
 
-/// Makes a map one of so many bytes; what is new is zeros.
+/// Gives a map this length in bytes; new bytes are zero.
 pub(super) fn resize(map: &mut Vec<Place>, length: u64) {
     map.resize(usize::try_from(length.div_ceil(SLOT as u64)).unwrap_or(usize::MAX), Place::default());
 }

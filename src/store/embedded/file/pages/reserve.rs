@@ -1,8 +1,9 @@
 //! Promises: room for pages that are going to change, before they do.
 //!
-//! redb cannot go on when it meets a full disk, and what a [record](super::records) says has to fit into the pages later. So whoever
-//! writes says first how many pages may change at the most. The log has segments for them, filled with zeros, that nobody else gets.
-//! How many pages a change may take is not known here, see [`room`](crate::store::embedded::write::room).
+//! redb fails for good when it meets a full disk, and what a [record](super::records) says has to fit into the pages later.
+//! So each writer first reserves the maximum number of pages that may change. The log has segments for them, filled with
+//! zeros, that nobody else gets. How many pages a change may take is not known here, see
+//! [`room`](crate::store::embedded::write::room).
 //!
 //! Some segments are left free: 4 by what adds, 2 by what changes, 1 by what removes, none by opening.
 //!
@@ -16,26 +17,26 @@ use super::log_writer::{LogWriter, PageBatch, is_full};
 use super::promises::{Promises, Use};
 use super::segments::{RESERVE, segment_of, slots_of};
 
-/// The pages of a commit that nobody counts: redb's header, its lists of pages that it gave up, the catalog.
+/// The pages of a commit that no promise counts: redb's header, its lists of pages that it gave up, the catalog.
 const FIXED_PAGES: u64 = 40;
 /// Where the file is large, a commit says as well which of its pages are free: redb writes a map of each region of 4 GiB.
 const MAP_OF_REGION: u64 = 256;
 const REGION: u64 = 1 << 20;
-/// redb lists the pages that a commit gave up: one page of that for so many.
+/// The number of freed pages that fit into one page of redb's list of the pages that a commit gave up.
 const LISTED: u64 = 4096;
-/// One slot for so many pages goes to heads of parts and to ends of segments.
+/// One slot of this number of pages goes to heads of parts and to ends of segments.
 const HEADS: u64 = 32;
 
-/// So often one promise clears segments on a full disk.
+/// The maximum number of times that one promise clears segments on a full disk.
 const MOST_ROUNDS: usize = 64;
 
-/// How many slots so many pages take with the heads of their parts, however they come.
+/// The maximum number of slots that this number of pages takes, with the heads of their parts.
 fn slots_for(pages: u64) -> u64 {
     pages.saturating_add(pages / HEADS + 4)
 }
 
 impl LogWriter {
-    /// The pages of a commit that nobody counts.
+    /// The pages of a commit that no promise counts.
     fn fixed(&self, shared: &Shared) -> u64 {
         let pages = shared.map.len() as u64;
         let file = u64::from(self.segments.count()) * u64::from(SEGMENT) * SLOT as u64;
@@ -60,7 +61,7 @@ impl LogWriter {
         in_memory.saturating_mul(2) + self.fixed(shared) + early.len() as u64
     }
 
-    /// How many slots can be written when so many segments are left free.
+    /// The number of slots that can be written with `kept` segments left free.
     fn free_slots(&self, kept: usize) -> u64 {
         let rest = slots_of(segment_of(self.point.slot)).end - self.point.slot;
         let free = self.segments.free().checked_sub(kept);
@@ -75,8 +76,8 @@ impl Log {
         (promises.held_back, promises.large_from) = ((held_back / SLOT) as u64, large_from);
     }
 
-    /// Makes sure that so many more pages can be written, whatever becomes of the disk. `false` where there is no room: then nothing
-    /// has changed.
+    /// Makes sure that this number of further pages can be written, whatever becomes of the disk. `false` where there is no
+    /// room: then nothing has changed.
     ///
     /// A promise holds until the pages are durable, see [`Log::release`].
     ///
@@ -106,7 +107,7 @@ impl Log {
         Ok(is_there)
     }
 
-    /// How many bytes are missing for so many more pages.
+    /// The number of bytes that are missing for this number of further pages.
     pub(crate) fn missing(&self, pages: u64, use_: Use) -> u64 {
         let writer = self.writer();
         let needed = {
@@ -116,8 +117,8 @@ impl Log {
         needed.saturating_sub(writer.free_slots(use_.kept())).saturating_mul(SLOT as u64)
     }
 
-    /// Whether so many more pages can be written beside those that were promised, with so many segments left free. Makes the file
-    /// longer for that, where there is room.
+    /// Whether `pages` further pages can be written in addition to those that were promised, with `kept` segments left free.
+    /// Makes the file longer for that, where there is room.
     pub(super) fn has_room(&self, writer: &mut LogWriter, pages: u64, kept: usize) -> io::Result<bool> {
         let needed = slots_for(writer.owed(&self.shared()).saturating_add(pages));
         while writer.free_slots(kept) < needed {

@@ -8,10 +8,9 @@ use super::layout::{Place, Run, SEGMENT, SLOT, SUPERBLOCKS};
 /// The owner of a slot that holds nothing that counts.
 const NOBODY: u32 = u32::MAX;
 
-/// So many free segments are only for what takes documents away: on a full disk, too, a store can be opened and things be
-/// deleted.
+/// The number of free segments that only removals may use: on a full disk, too, a store can be opened and things be deleted.
 pub(super) const RESERVE: usize = 2;
-/// So many more at the end of the file stay for what is written next.
+/// The number of further free segments that stay at the end of the file for the next writes.
 const TRIMMED: usize = 8;
 
 /// The segments of the file.
@@ -42,7 +41,7 @@ struct Segment {
     live: u16,
     /// Recovery would read parts in it.
     is_pinned: bool,
-    /// A page in it is damaged; it stays where it is, so that whoever asks for it is told.
+    /// A page in it is damaged; it stays where it is, so that reading it is an error.
     is_kept: bool,
 }
 
@@ -58,7 +57,7 @@ pub(super) fn segment_of(slot: u32) -> u32 {
     (slot - SUPERBLOCKS) / SEGMENT
 }
 
-/// How many segments a file of so many bytes has.
+/// The number of segments in a file of this size in bytes.
 pub(super) fn segments_in(bytes: u64) -> u32 {
     let slots = (bytes / SLOT as u64).saturating_sub(SUPERBLOCKS.into());
     u32::try_from(slots / u64::from(SEGMENT)).unwrap_or(u32::MAX)
@@ -70,13 +69,13 @@ pub(super) fn slots_of(segment: u32) -> Range<u32> {
     start..start + SEGMENT
 }
 
-/// How many segments so many slots fill.
+/// The number of segments that this number of slots fills.
 pub(super) fn segments_for(slots: usize) -> u32 {
     u32::try_from(slots.div_ceil(SEGMENT as usize)).unwrap_or(u32::MAX)
 }
 
 impl Segments {
-    /// As a map and a chain leave them, in a file that has room for so many.
+    /// The segments as a map and a chain leave them, in a file that has room for `present` segments.
     pub(super) fn of(map: &[Place], maps: [Run; 2], pinned: &BTreeSet<u32>, current: u32, present: u32) -> Self {
         let mut segments = Self::default();
         let last_of_map = maps.iter().map(|run| run.first + run.count).max().unwrap_or(0).saturating_sub(1);
@@ -137,7 +136,7 @@ impl Segments {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether so many are free.
+    /// Whether this number of segments is free.
     pub(super) fn has(&self, count: usize) -> bool {
         self.free.len() >= count
     }
@@ -159,7 +158,7 @@ impl Segments {
         self.extend(self.count() + 1);
     }
 
-    /// There are only so many segments: those behind are free.
+    /// Keeps this number of segments only: later ones no longer exist.
     fn forget_behind(&mut self, count: u32) {
         drop(self.free.split_off(&count));
         self.all.truncate(count as usize);
@@ -172,7 +171,7 @@ impl Segments {
         u32::try_from(self.all.len() - used).unwrap_or(u32::MAX)
     }
 
-    /// Free segments one behind the other, for a map, in front of `end`; `None` where there are too few.
+    /// Consecutive free segments for a map, before `end`; `None` where there are too few.
     pub(super) fn take_run(&mut self, count: u32, end: u32) -> Option<Run> {
         let mut run = Run::default();
         for segment in self.free.range(..end) {
@@ -202,7 +201,7 @@ impl Segments {
         }
     }
 
-    /// Pages were written one behind the other, all in one segment, with the head of their part before them.
+    /// Pages were written to consecutive slots, all in one segment, with the head of their part before them.
     pub(super) fn place(&mut self, first: u32, pages: impl ExactSizeIterator<Item = u32>) {
         let segment = segment_of(first - 1);
         let count = pages.len();
@@ -239,7 +238,8 @@ impl Segments {
         own.live = live;
     }
 
-    /// Frees what holds nothing any more and is not needed for recovery; not the segment that is written to, as the log goes on in it.
+    /// Frees segments that hold nothing any more and are not needed for recovery; not the current segment, as the log
+    /// continues in it.
     pub(super) fn settle(&mut self, current: u32) {
         for segment in std::mem::take(&mut self.emptied) {
             let own = &mut self.all[segment as usize];
@@ -266,8 +266,8 @@ impl Segments {
         self.settle(current);
     }
 
-    /// Forgets free segments at the end, if they are many, or all that are not needed; returns how many segments are left then. So
-    /// many stay beside the reserve.
+    /// Forgets free segments at the end: if they are many, or, with `all`, all that are not needed. Returns the number of
+    /// segments left then. `kept` segments stay in addition to the reserve.
     pub(super) fn trim(&mut self, all: bool, kept: usize) -> Option<u32> {
         let free = self.free_at_end() as usize;
         let used = self.all.len() - free;

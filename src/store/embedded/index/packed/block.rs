@@ -1,6 +1,6 @@
 //! Sorted strings in one block. Each is stored without the prefix that it shares with the one before it.
 //!
-//! | of each string but the first, which stands apart | |
+//! | of each string but the first, which is stored apart | |
 //! |---|---|
 //! | how many bytes it has in common with the one before | LEB128 |
 //! | how many others it has | LEB128 |
@@ -112,7 +112,7 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S])
             pack(&mut merged.packed, in_common, &[&string[in_common..]]);
             merged.added += 1;
             if let Some(item) = &mut next {
-                // From now on it comes behind this one.
+                // From now on it follows this one.
                 let shared = if item.shared < in_common { 0 } else { common(&string[item.shared..], item.rest) };
                 item.rest = &item.rest[shared..];
                 item.shared += shared;

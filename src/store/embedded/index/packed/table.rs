@@ -216,7 +216,7 @@ mod tests {
         let database = Database::builder().create_with_backend(InMemoryBackend::new()).expect("a database");
         let transaction = database.begin_write().expect("a transaction");
         let mut table = transaction.open_table(TABLE).expect("a table");
-        // More in common with the one before than that one has; and less to come than is said.
+        // More in common with the one before than that one has; and fewer strings follow than the count says.
         for rest in [[9, 0].as_slice(), &[0, 5, 1], &[0x80]] {
             table.insert(b"ab".as_slice(), rest).expect("writable");
             let mut found = range(&table, (Bound::Unbounded, Bound::Unbounded)).expect("readable");
