@@ -141,14 +141,17 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpRe
     };
     // Text: values of many small parts would take several times as much.
     let (mut results, mut count) = (String::new(), 0);
+    // Documents that are read for a filter may be many and large. What was read by then is a page.
+    let end = Instant::now().checked_add(state.services.max_time).map(Instant::into_std);
     'page: for _ in 0..MOST_BATCHES {
         let missing = asked.limit - count;
         if asked.since.is_none() || missing == 0 {
             break;
         }
         let heard = heard(&state.services, caller, &asked.question).await?;
-        let (batch, end) = feed.after(next, missing, &heard).await?;
-        let mut teller = Teller::new(&state.services, caller, (&asked.question, asked.view), &batch).await?;
+        let (batch, after) = feed.after(next, missing, &heard).await?;
+        let teller = Teller::new(&state.services, caller, (&asked.question, asked.view), &batch).await?;
+        let mut teller = teller.until(end);
         while let Some(told) = teller.next().await? {
             let sequence = told.sequence();
             let (resource, mut data) = described(&state.services, caller, asked.view, told).await?;
@@ -164,7 +167,11 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpRe
                 break 'page;
             }
         }
-        if std::mem::replace(&mut next, end) == end {
+        if let Some(position) = teller.stopped_at() {
+            next = position;
+            break;
+        }
+        if std::mem::replace(&mut next, after) == after {
             break;
         }
     }

@@ -165,6 +165,9 @@ pub struct Teller<'a> {
     events: VecDeque<Arc<Event>>,
     /// How many are read at a time.
     most: usize,
+    /// When to stop: after this, no more documents are read, except the first ones.
+    until: Option<Instant>,
+    has_read: bool,
 }
 
 impl<'a> Teller<'a> {
@@ -192,10 +195,32 @@ impl<'a> Teller<'a> {
         let entries: VecDeque<_> = batch.entries().iter().map(|entry| &**entry).filter(is_told).collect();
         let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
         plain.prepare(entries.iter().copied(), false).await?;
-        Ok(Self { services, question, batch, plain, view, entries, events: VecDeque::new(), most: FIRST })
+        Ok(Self {
+            services,
+            question,
+            batch,
+            plain,
+            view,
+            entries,
+            events: VecDeque::new(),
+            most: FIRST,
+            until: None,
+            has_read: false,
+        })
     }
 
-    /// The next one.
+    /// The same, that stops at this time.
+    #[must_use]
+    pub fn until(self, end: Option<Instant>) -> Self {
+        Self { until: end, ..self }
+    }
+
+    /// Where reading continues, if it stopped before the end of the batch.
+    pub fn stopped_at(&self) -> Option<Position> {
+        self.entries.front().and_then(|entry| integer(entry, "sequence")).map(|sequence| sequence - 1)
+    }
+
+    /// The next one; nothing at the end, and when it is time to stop.
     ///
     /// # Errors
     /// A filter that fails on a document, errors of the store.
@@ -210,10 +235,12 @@ impl<'a> Teller<'a> {
                     return Ok(Some(told));
                 }
             }
-            if self.entries.is_empty() {
+            let is_over = self.has_read && self.until.is_some_and(|end| Instant::now() >= end);
+            if self.entries.is_empty() || is_over {
                 return Ok(None);
             }
             self.read().await?;
+            self.has_read = true;
         }
     }
 

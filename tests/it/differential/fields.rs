@@ -400,7 +400,7 @@ async fn a_field_is_asked_for_as_a_member_would_be() {
     let cases = number(CASES).unwrap_or(USUAL_CASES);
     let server = Mongod::start(program, Deployment::ReplicaSet).await;
     let mut bench = Bench::new(Stores::on(&server).await, 0).await;
-    let (mut asked, mut found, mut of_engine, mut failures) = (0, 0, 0, Vec::new());
+    let (mut asked, mut found, mut of_engine, mut of_order, mut failures) = (0, 0, 0, 0, Vec::new());
     for set in 0..cases.div_ceil(QUESTIONS) {
         let mut random = Random::new(seed, set);
         let mut material = Material::new(&mut random);
@@ -454,6 +454,11 @@ async fn a_field_is_asked_for_as_a_member_would_be() {
                     of_engine += 1;
                     continue;
                 }
+                // Which condition comes first decides whether an expression that fails is met. docs/filters.md says so.
+                if answer.is_some() != server.is_some() && pair.asked.filter.to_string().contains("$expr") {
+                    of_order += 1;
+                    continue;
+                }
                 let (answer, server) = (only(answer, &server), only(&server, answer));
                 let pipeline = pair.asked.pipeline.as_ref().map(|stages| doc! { "pipeline": stages });
                 failures.push(format!(
@@ -470,9 +475,11 @@ async fn a_field_is_asked_for_as_a_member_would_be() {
         }
     }
     eprintln!(
-        "{SEED}={seed} {asked} questions, {found} with documents, {of_engine} as the engine has it, {} differences",
+        "{SEED}={seed} {asked} questions, {found} with documents, {of_engine} as the engine has it, {of_order} that meet a failing \
+         expression in another order, {} differences",
         failures.len()
     );
     assert!(failures.is_empty(), "with {SEED}={seed}:\n{}", failures.join("\n"));
+    assert!(of_order * 100 <= asked + 200, "{of_order} of {asked} questions depend on the order");
     assert!(asked * 2 > cases && found * 10 > asked, "{asked} questions, {found} with documents");
 }
