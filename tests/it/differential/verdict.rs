@@ -68,7 +68,7 @@ pub(super) enum Known {
     /// refuses then.
     RefusedAhead,
     /// A schema together with an expression that fails, also in one `$or`: MongoDB asks their parts in an order of its own;
-    /// here the schema decides first. docs/filters.md, What differs between the stores.
+    /// here the schema decides first. docs/filters.md, What differs from a MongoDB server.
     FailureBesideSchema,
     /// After other stages the conditions of the server find no member whose name is empty.
     EmptyName,
