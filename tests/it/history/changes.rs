@@ -289,3 +289,34 @@ async fn a_service_that_stops_ends_its_streams_and_closes_its_store() {
     let said = String::from_utf8_lossy(&check.stderr).into_owned() + &String::from_utf8_lossy(&check.stdout);
     assert!(check.status.success() && !said.contains("not closed properly"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_whose_time_is_over_ends_with_a_cursor_that_leads_on() {
+    let counter = CountingStore::counter();
+    let settings = [("query.max_time_ms", "400")];
+    let app = TestApp::embedded_around_with(&settings, |store| CountingStore::around(store, &counter)).await;
+    let kind = app.create_type("server", &[("units", "number")]).await;
+    let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+    for units in 0..80 {
+        app.create_object(kind, &json!({"units": units})).await;
+    }
+    let last = app.get("/changes/").await.json()["next"].clone();
+    // Each look for documents takes long.
+    counter.before_finds(|collection| {
+        let pause = Duration::from_millis(if collection == OBJECTS { 250 } else { 0 });
+        Box::pin(tokio::time::sleep(pause))
+    });
+    let filter = r#"{"f.units":{"$regex":"none"}}"#;
+    let (mut next, mut pages) = (json!(since), 0);
+    while next != last {
+        let cursor = next.as_str().expect("a cursor").to_owned();
+        let query = [("resource", "objects"), ("limit", "1000"), ("since", cursor.as_str()), ("filter", filter)];
+        let page = app.get_with("/changes/", &query).await;
+        assert_eq!(page.status, 200, "{}", page.text);
+        assert_eq!(page.json()["results"], json!([]));
+        next = page.json()["next"].clone();
+        assert_ne!(next, json!(cursor), "it leads on");
+        pages += 1;
+    }
+    assert!(pages > 1, "one page had time for all");
+}
