@@ -26,10 +26,6 @@ const show = (name, value) => console.log(name + ": " + BSON.EJSON.stringify(val
     for await (const one of objects.aggregate(small, { batchSize: 999, raw: true })) { count += 1; checksum.update(one); }
     show("a cursor of 100,000 documents", [count, checksum.digest("hex"), more]);
     show("indexes", (await objects.indexes()).map(index => index.name).sort());
-    await refused("a transaction", async () => {
-        const session = client.startSession();
-        try { return await session.withTransaction(() => objects.findOne({}, { session })); } finally { await session.endSession(); }
-    });
     await refused("a wrong filter", () => objects.find({ a: { $in: 1 } }).toArray());
     await client.close();
 })().catch(error => { console.error(error); process.exit(1); });
