@@ -5,6 +5,7 @@
 
 mod cursor;
 pub mod header;
+mod invalid_setting;
 pub mod oidc;
 pub mod password;
 pub mod rights;
@@ -17,10 +18,11 @@ pub mod token;
 use std::time::Duration;
 
 pub use self::header::Authorization;
+pub use self::invalid_setting::InvalidSetting;
 pub use self::password::{PasswordError, Passwords};
 pub use self::rights::{Right, Rights};
 pub use self::secret::Secret;
-pub use self::settings::{Argon2Settings, AuthSettings, InvalidSetting, ThrottleSettings};
+pub use self::settings::{Argon2Settings, AuthSettings, ThrottleSettings};
 pub use self::throttle::{Throttle, network};
 pub use self::token::{SigningKey, TokenError, Tokens};
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Deserializer};
 
 use super::Secret;
+use super::invalid_setting::{InvalidSetting, invalid};
 use super::oidc::OidcSettings;
 use crate::domain::user::{LONGEST_PASSWORD, SHORTEST_PASSWORD, check_password};
 
@@ -123,16 +124,6 @@ impl Default for ThrottleSettings {
     }
 }
 
-/// A setting that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {message}")]
-pub struct InvalidSetting {
-    /// The key, for instance `auth.token_lifetime_s`.
-    pub key: &'static str,
-    /// What it has to be.
-    pub message: String,
-}
-
 /// A signing key shorter than the hash it is used with could be guessed from any token.
 const SHORTEST_SIGNING_KEY: usize = 32;
 /// A key of fewer different bytes was not drawn at random: spaces, or one character over and over.
@@ -220,10 +211,6 @@ fn within(key: &'static str, value: u32, least: u32, most: u32) -> Result<(), In
         return Err(invalid(key, &format!("must be between {least} and {most}")));
     }
     Ok(())
-}
-
-pub(super) fn invalid(key: &'static str, message: &str) -> InvalidSetting {
-    InvalidSetting { key, message: message.to_owned() }
 }
 
 #[cfg(test)]

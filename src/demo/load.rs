@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use bson::Document;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::model::{DemoKind, category_bodies, type_body};
+use super::bodies::{category_bodies, type_body};
+use super::model::DemoKind;
 use super::plan::DemoPlan;
 use super::things::object_body;
 use crate::domain::user::FIRST_ADMIN;

@@ -3,6 +3,7 @@
 //! Every object is made from its kind and its number alone (see [`things`]), and its id is known beforehand (see
 //! [`plan`]). So nothing is kept in memory, objects can be made in any order, and many can be on their way at once.
 
+mod bodies;
 pub mod catalogue;
 mod load;
 pub mod model;

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use tokio::time::timeout;
 
-use super::arrivals::Arriving;
+use super::body_quota::Arriving;
 use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
 use super::limits::BodyLimits;
@@ -272,7 +272,7 @@ impl Sent {
         if length.is_some_and(|length: u64| length > most as u64) {
             return Err(sent.too_large());
         }
-        sent.arriving = caller.map(|user_id| limits.arrivals.begin(user_id));
+        sent.arriving = caller.map(|user_id| limits.body_quota.begin(user_id));
         Ok(sent)
     }
 

@@ -58,8 +58,8 @@ pub(super) fn begin(services: &Services, params: &mut ListParams, route: &ListRo
     let content = Document::from_reader(&*content).map_err(|_| wrong())?;
     let key: Vec<Bson> = content.get_array("key").cloned().map_err(|_| wrong())?;
     params.before = content.get_i64("before").ok().and_then(|before| u64::try_from(before).ok()).ok_or_else(wrong)?;
-    let behind = params.query.sort.behind(&key, route.key)?;
-    params.query.filter = params.query.filter.clone().and(behind);
+    let after = params.query.sort.seek(&key, route.key)?;
+    params.query.filter = params.query.filter.clone().and(after);
     Ok(())
 }
 

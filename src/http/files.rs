@@ -7,8 +7,8 @@ use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{FromRequest, HttpRequest};
 use futures::future::LocalBoxFuture;
 
-use super::arrivals::Arriving;
 use super::body::{LINES, Sent, essence, is_lines};
+use super::body_quota::Arriving;
 use super::error::ApiError;
 use crate::admission::Place;
 use crate::exchange::encoding::TextEncoding;

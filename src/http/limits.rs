@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::arrivals::Arrivals;
+use super::body_quota::BodyQuota;
 use crate::settings::Settings;
 
 /// The bounds on decompressed bodies, and on the time of their arrival.
@@ -21,7 +21,7 @@ pub struct BodyLimits {
     /// From the head of the request to the last byte.
     pub timeout: Duration,
     /// Bodies that are on their way in.
-    pub arrivals: Arc<Arrivals>,
+    pub body_quota: Arc<BodyQuota>,
 }
 
 impl BodyLimits {
@@ -33,7 +33,7 @@ impl BodyLimits {
             max_bulk: usize::try_from(settings.api.max_bulk).unwrap_or(usize::MAX),
             max_import_bytes: settings.api.max_import_bytes,
             timeout: settings.server.limits.body_timeout(),
-            arrivals: Arc::new(Arrivals::new(settings.largest_body())),
+            body_quota: Arc::new(BodyQuota::new(settings.largest_body())),
         }
     }
 }

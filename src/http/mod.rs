@@ -1,9 +1,9 @@
 //! The REST interface, and all code that uses actix: routes, parameters, bodies, envelopes, errors.
 
 mod aggregate;
-pub mod arrivals;
 mod auth;
 pub mod body;
+pub mod body_quota;
 mod bulk;
 mod call;
 mod caller;

@@ -31,12 +31,12 @@ use crate::domain::object_input::STATE;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
 use crate::service::history::as_of::AccessLists;
-use crate::service::objects::{self as service, Seen};
+use crate::service::objects::{self as service, View};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{self, Listed, Objects};
-use crate::service::shown::Shown;
+use crate::service::visible::VisibleObject;
 use crate::service::{Caller, ErrorCode, ServiceError, advice, field_names, references, rendering};
 use crate::store::Documents;
 
@@ -168,8 +168,8 @@ pub(super) async fn object_params(
     with_fields(state, caller, &sent, read).await
 }
 
-pub(super) fn seen(params: &ListParams) -> Seen {
-    if params.view == Some("render") { Seen::Rendered } else { Seen::Native }
+pub(super) fn seen(params: &ListParams) -> View {
+    if params.view == Some("render") { View::Rendered } else { View::Native }
 }
 
 /// The hint about a pipeline that orders where no `sort` does.
@@ -185,7 +185,7 @@ pub(super) async fn answer(
     listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
     let mut advice =
-        advice::of(&state.services, caller, &params.query, seen(params) == Seen::Rendered, listed.is_empty()).await?;
+        advice::of(&state.services, caller, &params.query, seen(params) == View::Rendered, listed.is_empty()).await?;
     if params.idle_sort {
         advice.push(IDLE_SORT.to_owned());
     }
@@ -228,7 +228,7 @@ async fn list(
 }
 
 /// The answer to a write, with an entity tag only for a caller who sees the object.
-pub(super) fn told(mut response: HttpResponse, shown: &Shown) -> HttpResponse {
+pub(super) fn told(mut response: HttpResponse, shown: &VisibleObject) -> HttpResponse {
     if !shown.is_whole {
         response.headers_mut().remove(header::ETAG);
     }
@@ -256,7 +256,7 @@ async fn items(
     if params.query.stages.as_ref().is_some_and(|stages| !stages.selects) {
         return Items::of_results(objects);
     }
-    if seen(params) == Seen::Native {
+    if seen(params) == View::Native {
         return native(state, objects);
     }
     let views = rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?;
@@ -323,7 +323,7 @@ pub(super) async fn create_object(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let work = service::create_object(&state.services, &caller.0, &body.0);
-    let again = async |outcome| Shown::of(&state.services, &caller.0, resource::encode(&outcome)?).await;
+    let again = async |outcome| VisibleObject::of(&state.services, &caller.0, resource::encode(&outcome)?).await;
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created.document)?, &created))
 }

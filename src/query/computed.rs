@@ -5,8 +5,9 @@ use bson::raw::RawDocument;
 
 use super::budget::Budget;
 use super::demand::Demand;
-use super::error::{EvalError, Location, QueryError};
+use super::error::{EvalError, QueryError};
 use super::expr::{Comparisons, Expression};
+use super::parse_context::Location;
 
 /// An expression ready to run.
 #[derive(Debug, Clone)]

@@ -6,7 +6,6 @@
 //! - There is one comparison of values, in [`compare`].
 
 mod arrange;
-mod behind;
 mod bits;
 mod budget;
 pub mod compare;
@@ -19,14 +18,14 @@ mod fields;
 mod filter;
 mod matcher;
 pub mod number;
-mod operators;
-mod parser;
+mod parse_context;
 mod path;
 pub mod pipeline;
 mod projection;
 pub mod raw;
 mod regex;
 pub mod schema;
+mod seek;
 mod sort;
 mod tree;
 mod types;

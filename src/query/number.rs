@@ -278,3 +278,8 @@ fn parts_of(double: f64) -> (u64, i32) {
     let exponent = i32::try_from((bits >> 52) & 0x7FF).expect("11 bits fit");
     if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) }
 }
+/// The whole number that a double is.
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked and there is no fraction")]
+pub(in crate::query) fn exact_i64(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
+}

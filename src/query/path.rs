@@ -8,7 +8,8 @@ use bson::Document;
 use bson::raw::RawDocument;
 
 use super::entry::{self, Entry, VALUE};
-use super::error::{Location, QueryError};
+use super::error::QueryError;
+use super::parse_context::Location;
 use super::raw::{Element, Elements, Value, member};
 
 /// A path taken apart once.

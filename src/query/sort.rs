@@ -11,8 +11,9 @@ use bson::{Bson, Document};
 
 use super::compare::{compare_views, number};
 use super::entry::Entry;
-use super::error::{EvalError, Location, QueryError, code};
+use super::error::{EvalError, QueryError, code};
 use super::number::Number;
+use super::parse_context::Location;
 use super::path::{Part, Path, check_field_path};
 use super::raw::{Elements, Owned, Value, kind, member};
 

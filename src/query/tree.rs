@@ -2,11 +2,8 @@
 //!
 //! Law: the tree is completely checked, compiled, split and sorted when it is made.
 
-use std::mem::{replace, take};
-
 use bson::Bson;
 
-use super::arrange::{absorbed, has_expression, schemas_as_alternatives, sorted, sorted_in_and};
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
@@ -40,122 +37,6 @@ pub enum Node {
     Schema(Box<Schema>),
     /// `$text`, or an operator of geometry: only a MongoDB server can answer.
     Server(&'static str),
-}
-
-impl Node {
-    /// `$and`, and several members of one document, in the order of evaluation.
-    pub fn all_of(parts: Vec<Node>) -> Self {
-        let mut nodes = Vec::with_capacity(parts.len());
-        for part in parts {
-            match part {
-                Self::Always | Self::Holds => {}
-                Self::Never => return Self::Never,
-                part => nodes.push(part),
-            }
-        }
-        match nodes.len() {
-            0 => Self::Always,
-            1 => nodes.remove(0),
-            _ => Self::And(sorted_in_and(absorbed(nodes, |node| match node {
-                Self::And(inner) => Some(take(inner)),
-                // With its comparisons it is an `$and` of its own.
-                Self::Expr(expression) if expression.comparisons().is_some() => Some(vec![replace(node, Self::Always)]),
-                _ => None,
-            }))),
-        }
-    }
-
-    /// `$nor`, with its parts in the order of evaluation. One that always holds decides before any is evaluated.
-    pub fn none_of(nodes: Vec<Node>) -> Self {
-        if nodes.iter().any(Self::always_holds) { Self::Never } else { Self::Nor(sorted(nodes)) }
-    }
-
-    fn always_holds(&self) -> bool {
-        matches!(self, Self::Always | Self::Holds)
-    }
-
-    /// `$or`. Plain values of one path become `$in`, as they do in MongoDB.
-    ///
-    /// That is not only faster: the positional projection sees an array element that `$in` found, but none
-    /// that was found below `$or`.
-    pub fn any_of(mut nodes: Vec<Node>) -> Self {
-        nodes.retain(|node| !matches!(node, Node::Never));
-        match nodes.len() {
-            0 => Node::Never,
-            1 => nodes.remove(0),
-            _ if nodes.iter().any(Self::always_holds) => Node::Holds,
-            _ => Self::in_of(&nodes).unwrap_or_else(|| Self::Or(Self::alternatives(nodes))),
-        }
-    }
-
-    /// The entries of an `$or` in the order of evaluation. With an expression MongoDB also joins plain values of one
-    /// path, but only of the path of the first value.
-    fn alternatives(nodes: Vec<Node>) -> Vec<Node> {
-        let nodes = absorbed(nodes, |node| match node {
-            Self::Or(inner) => Some(take(inner)),
-            _ => None,
-        });
-        let nodes = schemas_as_alternatives(nodes);
-        let first = nodes.iter().find_map(Self::path_of_value).cloned();
-        let joins = |node: &Node| node.path_of_value().is_some_and(|path| Some(path) == first.as_ref());
-        if !nodes.iter().any(has_expression) || nodes.iter().filter(|node| joins(node)).count() < 2 {
-            return sorted(nodes);
-        }
-        let (values, mut others): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(joins);
-        others.extend(Self::in_of(&values));
-        sorted(others)
-    }
-
-    /// The path of a plain value, or of a regular expression in place of one.
-    fn path_of_value(&self) -> Option<&Path> {
-        match self {
-            Self::Path(path, Test::Eq(value)) if value.value().kind() != kind::REGEX => Some(path),
-            Self::Path(path, Test::Regex(_)) => Some(path),
-            _ => None,
-        }
-    }
-
-    /// The condition in its executable form. If nothing in it can fail, parts that always or never hold are removed,
-    /// because nobody can notice. With expressions all parts are evaluated in turn, as in MongoDB.
-    #[must_use]
-    pub fn settled(self) -> Self {
-        if has_expression(&self) { self } else { self.reduced() }
-    }
-
-    fn reduced(self) -> Self {
-        match self {
-            Self::Holds => Self::Always,
-            Self::Path(_, Test::In(set)) if set.is_empty() => Self::Never,
-            Self::And(nodes) => Self::all_of(nodes.into_iter().map(Self::reduced).collect()),
-            Self::Or(nodes) => match Self::any_of(nodes.into_iter().map(Self::reduced).collect()) {
-                Self::Holds => Self::Always,
-                node => node,
-            },
-            Self::Nor(nodes) => {
-                let mut nodes: Vec<Self> = nodes.into_iter().map(Self::reduced).collect();
-                nodes.retain(|node| !matches!(node, Self::Never));
-                match nodes.len() {
-                    0 => Self::Always,
-                    _ if nodes.iter().any(|node| matches!(node, Self::Always)) => Self::Never,
-                    _ => Self::Nor(nodes),
-                }
-            }
-            other => other,
-        }
-    }
-
-    fn in_of(nodes: &[Node]) -> Option<Self> {
-        let Some(Node::Path(path, _)) = nodes.first() else { return None };
-        let (mut values, mut regexes) = (Vec::new(), Vec::new());
-        for node in nodes {
-            match node {
-                Node::Path(other, Test::Eq(value)) if other == path => values.push(value.clone()),
-                Node::Path(other, Test::Regex(regex)) if other == path => regexes.push(regex.clone()),
-                _ => return None,
-            }
-        }
-        Some(Node::Path(path.clone(), InSet::new(values, regexes).into_test()))
-    }
 }
 
 /// A condition on what a path leads to.

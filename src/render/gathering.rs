@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::catalog::RenderCatalog;
-use super::reference::{MAX_DEPTH, section_of, taken_in};
+use super::fields::{MAX_DEPTH, section_of, taken_in};
 use super::stored::{FieldValues, StoredObject, Subject};
 use crate::domain::object_type::ObjectType;
 use crate::raw::CorruptBson;

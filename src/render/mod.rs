@@ -14,7 +14,6 @@ mod externals;
 mod fields;
 mod gathering;
 mod line;
-mod reference;
 mod stored;
 mod users;
 

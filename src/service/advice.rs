@@ -120,7 +120,7 @@ async fn of_objects(
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let seen = Seen { types: &types, group_id: caller.group_id };
+    let seen = VisibleTypes { types: &types, group_id: caller.group_id };
     let of_values = said.values.iter().filter_map(|(place, values)| {
         let holds = seen.holds(place);
         let told = values.iter().find_map(|value| other_kind(place, value, holds, is_empty));
@@ -435,12 +435,12 @@ fn texts_and_numbers(operand: &Bson, compared: &mut Vec<Bson>) {
 }
 
 /// The types whose objects the caller may read.
-struct Seen<'a> {
+struct VisibleTypes<'a> {
     types: &'a Types,
     group_id: i64,
 }
 
-impl Seen<'_> {
+impl VisibleTypes<'_> {
     /// The kinds of the fields of this name.
     fn kinds(&self, name: &str) -> Vec<&str> {
         self.fields(name).map(|field| field.kind.as_str()).collect()

@@ -19,7 +19,7 @@ use super::quota::Quota;
 use super::resource::{self, Resource, UserTokens, Users};
 use super::services::Services;
 use super::token_lookup::{PREFIX, hash_of};
-use super::{credentials, reach, rights};
+use super::{credentials, delegation, rights};
 use crate::auth::Secret;
 use crate::auth::rights as catalogue;
 use crate::domain::token_input;
@@ -56,7 +56,7 @@ pub async fn explain_tokens(services: &Services, caller: &Caller, user_id: i64) 
 
 /// A user's tokens are listed to the user, and to callers whom the user's group does not exceed.
 async fn may_look(services: &Services, caller: &Caller, user_id: i64) -> Result<(), ServiceError> {
-    if caller.user_id == user_id { Ok(()) } else { reach::user(services, caller, user_id).await.map(drop) }
+    if caller.user_id == user_id { Ok(()) } else { delegation::user(services, caller, user_id).await.map(drop) }
 }
 
 fn question(services: &Services, user_id: i64) -> FindQuery {
@@ -78,7 +78,7 @@ pub async fn create_token(
     body: &Document,
 ) -> Result<NewToken, ServiceError> {
     let owner = owner(services, user_id).await?;
-    let mut conditions = reach::user(services, caller, user_id).await?;
+    let mut conditions = delegation::user(services, caller, user_id).await?;
     let now = services.clock.now();
     let is_right = |name: &str| catalogue::find(name).is_some();
     let request = token_input::read(body, now, is_right).map_err(ServiceError::Violations)?;
@@ -113,7 +113,7 @@ pub async fn create_token(
         };
         match resource::create_with::<UserTokens>(services, resource::Wanted::Any, build).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {
-                conditions = reach::user(services, caller, user_id).await?;
+                conditions = delegation::user(services, caller, user_id).await?;
             }
             outcome => return outcome.map(|stored| NewToken { stored, token }),
         }
@@ -143,7 +143,7 @@ pub async fn delete_token(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let filter = Filter::equals("public_id", token_id).and(Filter::equals("user_id", user_id));
     for _ in 0..resource::DECISIONS {
-        let conditions = reach::user(services, caller, user_id).await?;
+        let conditions = delegation::user(services, caller, user_id).await?;
         let found = services.store.find(TOKENS, &FindQuery::new(filter.clone(), services.max_time).limited(1)).await?;
         let Some(token) = found.first().map(RawDocument::to_owned) else {
             return Err(ServiceError::not_found(UserTokens::NOT_FOUND, token_id));

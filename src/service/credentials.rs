@@ -5,7 +5,7 @@
 //! | `user_id` | whose it is, unique |
 //! | `login` | the user name in the form that no two users share; its unique index keeps user names apart |
 //! | `looks`, `is_distinct` | what the name looks like, see [`looks_of`]; where the second is true, a unique index keeps look-alikes apart |
-//! | `hash` | the password; null once it ended, see [`promotion`](super::promotion) |
+//! | `hash` | the password; null once it ended, see [`revocation`](super::revocation) |
 //! | `set_by` | the user who set the password; earlier versions did not note it |
 //! | `identity`, `claims_at` | of users whom the issuer of OpenID Connect signs in: who they are there, unique, and when the token was issued that last decided about their group, in unix seconds |
 //! | `epoch` | a random number: tokens of signed-in users carry it, and those of another epoch are refused |

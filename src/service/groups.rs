@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::delegation::{self, Holder, Standing};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
-use super::reach::{self, Holder, Standing};
 use super::resource::{self, Decision, Groups, Users};
 use super::services::Services;
-use super::{promotion, rights, users};
+use super::{revocation, rights, users};
 use crate::auth::Rights;
 use crate::auth::rights as catalogue;
 use crate::domain::document::{integer, text};
@@ -122,13 +122,13 @@ async fn replace_group(
     // Settings and commands name groups: who gave the name of a group to another one could place users there.
     if !keeps_rights || text(before, "name") != text(&decision.after, "name") {
         let standing = Standing::written(id, right_names(before));
-        decision.unit.conditions = reach::group(services, caller, &standing).await?;
+        decision.unit.conditions = delegation::group(services, caller, &standing).await?;
     }
     if !keeps_rights {
         let gained = Standing::written(id, right_names(&decision.after));
-        if !reach::excess(services, Holder { group_id: id, rights: &held }, &gained).await?.is_none() {
+        if !delegation::excess(services, Holder { group_id: id, rights: &held }, &gained).await?.is_none() {
             let (ids, unchanged) = present_members(services, id).await?;
-            decision.unit.changes.extend(promotion::ends(services, caller, &ids, &gained).await?);
+            decision.unit.changes.extend(revocation::ends(services, caller, &ids, &gained).await?);
             decision.unit.conditions.push(unchanged);
         }
     }
@@ -156,7 +156,7 @@ pub async fn delete_group(
             return none_left(services, id).await;
         }
         let standing = Standing::written(id, right_names(before));
-        let conditions = reach::group(services, caller, &standing).await?;
+        let conditions = delegation::group(services, caller, &standing).await?;
         let mut unit = match users_of_group {
             UsersOfGroup::MustBeNone => Unit::default(),
             UsersOfGroup::Move { group_id } => move_users(services, caller, id, group_id).await?,

@@ -18,9 +18,9 @@ use super::precondition::IfMatch;
 use super::references::{self, OnReferences, changeable, removable};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types, Wanted};
 use super::services::Services;
-use super::shown::{self, Shown};
 use super::targets::{Targets, absent_target};
 use super::type_catalog::{TypeEntry, inactive, is_inactive};
+use super::visible::{self, VisibleObject};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
@@ -61,9 +61,9 @@ pub async fn list_objects(
     services: &Services,
     caller: &Caller,
     mut query: ListQuery,
-    view: Seen,
+    view: View,
 ) -> Result<Listed, ServiceError> {
-    if view == Seen::Rendered {
+    if view == View::Rendered {
         query.projection = None;
     }
     if let Some(stages) = query.stages.take() {
@@ -74,7 +74,7 @@ pub async fn list_objects(
 
 /// Whether a list shows objects as stored or rendered; a projection applies to what is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum View {
     /// As stored.
     Native,
     /// Joined with type and references.
@@ -108,7 +108,11 @@ pub(super) async fn seen(
 ///
 /// # Errors
 /// Violations of the body and of the type's rules, an inactive type, a missing ACL entry, a taken id.
-pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
+pub async fn create_object(
+    services: &Services,
+    caller: &Caller,
+    body: &Document,
+) -> Result<VisibleObject, ServiceError> {
     let now = services.now();
     let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
     services.by_the_types(async || store_object(services, caller, body, None, build).await).await
@@ -123,7 +127,7 @@ pub(super) async fn restored_object(
     caller: &Caller,
     id: i64,
     deleted: &Document,
-) -> Result<Shown, ServiceError> {
+) -> Result<VisibleObject, ServiceError> {
     // The author may be gone.
     let mut body = doc! {"author_id": caller.user_id};
     let kept = ["type_id", "status", "active", "fields"];
@@ -144,7 +148,7 @@ async fn store_object(
     body: &Document,
     again: Option<i64>,
     build: impl Fn(&ObjectInput, i64, i64, &[FieldValue]) -> Document,
-) -> Result<Shown, ServiceError> {
+) -> Result<VisibleObject, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = input.type_id.and_then(|type_id| types.get(type_id));
@@ -179,7 +183,7 @@ async fn store_object(
             require_type(services, type_id).await?;
             Err(ServiceError::Contended(format!("type {type_id}")))
         }
-        outcome => Shown::of(services, caller, lost_target(&references, 1, outcome)?).await,
+        outcome => VisibleObject::of(services, caller, lost_target(&references, 1, outcome)?).await,
     }
 }
 
@@ -239,12 +243,12 @@ pub async fn update_object(
     id: i64,
     if_match: &IfMatch,
     body: &Document,
-) -> Result<Shown, ServiceError> {
+) -> Result<VisibleObject, ServiceError> {
     let decide = async |before: &RawDocument, entry: &TypeEntry| {
         replace_object(services, caller, id, body, (before, entry)).await
     };
     let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await?;
-    Shown::of(services, caller, changed.1).await
+    VisibleObject::of(services, caller, changed.1).await
 }
 
 /// Merges the patch (RFC 7396) into the object, its `fields` by name, and continues as [`update_object`].
@@ -257,13 +261,13 @@ pub async fn patch_object(
     id: i64,
     if_match: &IfMatch,
     patch: &serde_json::Value,
-) -> Result<Shown, ServiceError> {
+) -> Result<VisibleObject, ServiceError> {
     let decide = async |before: &RawDocument, entry: &TypeEntry| {
         let body = object_input::patched(resource::body_of_patch(patch)?, &resource::decode(before)?);
         replace_object(services, caller, id, &body, (before, entry)).await
     };
     let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await?;
-    Shown::of(services, caller, changed.1).await
+    VisibleObject::of(services, caller, changed.1).await
 }
 
 /// As [`resource::change`], after checking that the caller may change the object. If a new reference lost its object
@@ -278,7 +282,7 @@ async fn change_object(
     let permitted = async |before: &RawDocument| {
         let types = services.types_of([before]).await?;
         let entry = changeable(&types, caller, before, Permission::Update)?;
-        shown::check_tags(if_match, Some(&entry), caller, before)?;
+        visible::check_tags(if_match, Some(&entry), caller, before)?;
         decide(before, &entry).await
     };
     for _ in 0..resource::ATTEMPTS {
@@ -298,7 +302,7 @@ async fn replace_object(
     (before, entry): (&RawDocument, &TypeEntry),
 ) -> Result<Decision, ServiceError> {
     let stored = resource::decode(before)?;
-    let is_read = shown::may_read(services, caller, before).await?;
+    let is_read = visible::may_read(services, caller, before).await?;
     let (input, mut violations) =
         if is_read { ObjectInput::read_again(body, &stored) } else { ObjectInput::read(body) };
     resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
@@ -361,10 +365,10 @@ pub async fn delete_object(
     id: i64,
     if_match: &IfMatch,
     on_references: OnReferences,
-) -> Result<Shown, ServiceError> {
+) -> Result<VisibleObject, ServiceError> {
     let mut removal = remove_objects(services, caller, &[id], if_match, on_references).await?;
     match removal.removed.first() {
-        Some(removed) => Shown::of(services, caller, removed.to_owned()).await,
+        Some(removed) => VisibleObject::of(services, caller, removed.to_owned()).await,
         None => Err(ServiceError::not_found(Objects::NOT_FOUND, removal.not_found.pop().unwrap_or(id))),
     }
 }
@@ -384,7 +388,7 @@ pub async fn delete_objects(
         return Err(ServiceError::refused(ErrorCode::TooManyIds, message));
     }
     let mut removal = remove_objects(services, caller, ids, &IfMatch::Absent, on_references).await?;
-    removal.removed = shown::all(services, caller, &removal.removed).await?;
+    removal.removed = visible::all(services, caller, &removal.removed).await?;
     if removal.removed.is_empty() {
         return Err(ServiceError::refused(ErrorCode::ObjectNotFound, "none of these objects exists"));
     }
@@ -437,7 +441,7 @@ pub(super) async fn remove_found(
         let types = services.types_of(removed.iter()).await?;
         for object in removed.iter() {
             let entry = removable(&types, caller, object)?;
-            shown::check_tags(if_match, entry.as_deref(), caller, object)?;
+            visible::check_tags(if_match, entry.as_deref(), caller, object)?;
         }
         let mut unit = references::unit_for_removal(services, caller, &removed, on_references).await?;
         for object in removed.iter() {
@@ -463,7 +467,7 @@ pub async fn set_state(
     id: i64,
     if_match: &IfMatch,
     active: bool,
-) -> Result<Option<Shown>, ServiceError> {
+) -> Result<Option<VisibleObject>, ServiceError> {
     let decide = async |before: &RawDocument, _: &TypeEntry| {
         let mut after = resource::decode(before)?;
         if after.get_bool("active").ok() == Some(active) {
@@ -480,7 +484,7 @@ pub async fn set_state(
     if before.as_bytes() == after.as_bytes() && types.shows(caller, &after) {
         return Ok(None);
     }
-    Ok(Some(Shown::of(services, caller, after).await?))
+    Ok(Some(VisibleObject::of(services, caller, after).await?))
 }
 
 /// Narrows a list to the unclean objects of a type: those whose field names are not exactly the type's.
@@ -492,7 +496,7 @@ pub async fn list_unclean(
     caller: &Caller,
     type_id: i64,
     mut query: ListQuery,
-    view: Seen,
+    view: View,
 ) -> Result<Listed, ServiceError> {
     let entry = existing_type(services, type_id).await?;
     query.filter = query.filter.and(unclean(&entry));
@@ -527,7 +531,7 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
             }
         }
         if (found.len() as u64) < CLEAN_BATCH {
-            outcome.cleaned = shown::all(services, caller, &outcome.cleaned).await?;
+            outcome.cleaned = visible::all(services, caller, &outcome.cleaned).await?;
             return Ok(outcome);
         }
     }

@@ -6,6 +6,7 @@ use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
+use super::delegation;
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
@@ -13,7 +14,6 @@ use super::list_query::ListQuery;
 use super::once::{self, Once};
 use super::precondition::IfMatch;
 use super::quota::Quota;
-use super::reach;
 use super::resource::{self, Listed, Resource, UserSettings, Users};
 use super::services::Services;
 use crate::domain::schema::without_unknown;
@@ -112,7 +112,7 @@ pub async fn create_setting(
     document.extend(accepted);
     let document = resource::encode(&document)?;
     for _ in 0..resource::DECISIONS {
-        let conditions = reach::user(services, caller, user_id).await?;
+        let conditions = delegation::user(services, caller, user_id).await?;
         let kept = Quota::read(services, UserSettings::COLLECTION, user_id).await?;
         kept.allow_setting(None, document.as_bytes().len())?;
         // Settings need no right, so what is noted of them is small.
@@ -225,7 +225,7 @@ async fn change_setting(
 
 /// The conditions of a change of a stored setting: none for users' own settings, which exist as long as their user.
 async fn may_write(services: &Services, caller: &Caller, user_id: i64) -> Result<Vec<Condition>, ServiceError> {
-    if caller.is(user_id) { Ok(Vec::new()) } else { reach::user(services, caller, user_id).await }
+    if caller.is(user_id) { Ok(Vec::new()) } else { delegation::user(services, caller, user_id).await }
 }
 
 async fn user_exists(services: &Services, user_id: i64) -> Result<(), ServiceError> {

@@ -5,15 +5,15 @@ use bson::{Bson, Document};
 use tokio::sync::OnceCell;
 
 use super::credentials::{self, NewPassword};
+use super::delegation::{self, Holder, Standing};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::history::forget::forget;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
-use super::promotion;
-use super::reach::{self, Holder, Standing};
 use super::resource::{self, Decision, Groups, Listed, Resource, Users};
+use super::revocation;
 use super::services::Services;
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
@@ -141,7 +141,7 @@ pub async fn delete_user(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
         may_delete(caller, id)?;
-        let conditions = reach::stored_user(services, caller, before).await?;
+        let conditions = delegation::stored_user(services, caller, before).await?;
         let mut unit = Unit { conditions, changes: belongings(&[Bson::Int64(id)]) };
         if is_active_admin(before) {
             unit.conditions.push(another_admin(services, id).await?);
@@ -203,7 +203,7 @@ pub(super) async fn may_place(
     if !exists {
         return Err(no_group(group_id));
     }
-    let mut conditions = reach::group(services, caller, &group).await?;
+    let mut conditions = delegation::group(services, caller, &group).await?;
     if conditions.is_empty() {
         conditions.push(group_exists(group_id));
     }
@@ -222,10 +222,10 @@ pub(super) async fn ends_by_moving(
     into: &Standing,
 ) -> Result<Vec<Change>, ServiceError> {
     let rights = Rights::new(Standing::stored(services, from).await?.0.rights);
-    if reach::excess(services, Holder { group_id: from, rights: &rights }, into).await?.is_none() {
+    if delegation::excess(services, Holder { group_id: from, rights: &rights }, into).await?.is_none() {
         return Ok(Vec::new());
     }
-    promotion::ends(services, caller, user_ids, into).await
+    revocation::ends(services, caller, user_ids, into).await
 }
 
 async fn change_user(
@@ -250,7 +250,7 @@ async fn change_user(
         }
         let after = user_input::updated(&accepted, &stored);
         let mut decision = Decision::replace::<Users>(before, &after)?;
-        decision.unit.conditions.extend(reach::stored_user(services, caller, before).await?);
+        decision.unit.conditions.extend(delegation::stored_user(services, caller, before).await?);
         let mut ending = Vec::new();
         let [from, into] = [before, &decision.after].map(|user| integer(user, "group_id").unwrap_or_default());
         if from != into || integer(before, "group_id").is_none() {

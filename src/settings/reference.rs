@@ -3,8 +3,13 @@
 use std::fmt::Write;
 
 use super::BASE;
-use super::sources::{SECRETS, variable};
 use crate::suggest;
+
+/// Secret settings. Each can come from a file that `<key>_file` names.
+pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.initial_admin_password", "metrics.token"];
+
+/// The prefix of variables that are settings.
+pub(super) const PREFIX: &str = "INVENTORY__";
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +20,11 @@ pub struct Setting {
     pub default: String,
     /// What it means: the comment above it.
     pub meaning: String,
+}
+
+/// The variable that sets `key`.
+pub(super) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
 }
 
 /// All settings, in the order of `config/base.toml`.

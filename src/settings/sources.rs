@@ -8,14 +8,9 @@ use std::path::Path;
 
 use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
-use super::reference::{choices, keys, nearest};
+use super::reference::{PREFIX, SECRETS, choices, keys, nearest, variable};
 use super::{BASE, SettingsError};
 
-/// Secret settings. Each can come from a file that `<key>_file` names.
-pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.initial_admin_password", "metrics.token"];
-
-/// The prefix of variables that are settings.
-const PREFIX: &str = "INVENTORY__";
 /// The variable that names the settings file used in addition to `base.toml`.
 pub(super) const ENVIRONMENT: &str = "INVENTORY_ENVIRONMENT";
 
@@ -23,11 +18,6 @@ pub(super) const ENVIRONMENT: &str = "INVENTORY_ENVIRONMENT";
 const DEFAULTS: &str = "the defaults";
 /// What the name of a flag begins with.
 const FLAG: &str = "--set ";
-
-/// The variable that sets `key`.
-pub(super) fn variable(key: &str) -> String {
-    format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
-}
 
 /// One place that settings come from.
 pub(super) struct Layer {

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::codec::{self, CodecError, Compressor, Head, MORE_TO_COME, Message, Packed, Query, Weight, opcode};
 use super::commands;
 use super::error::{WireError, code};
-use super::server::Shared;
 use super::session::Session;
+use super::shared::Shared;
 use super::stream::{Frame, Frames, LARGEST_BEFORE, NoFrame};
 use crate::admission::Ticket;
 use crate::store::StoreError;
@@ -49,13 +49,13 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
     let mut session = Session::new(id, peer);
     loop {
         let ticket = session.ticket(shared);
-        let is_stranger = session.signed_in().is_none();
-        let asked = match frames.next(&ticket, !is_stranger).await {
+        let is_unauthenticated = session.signed_in().is_none();
+        let asked = match frames.next(&ticket, !is_unauthenticated).await {
             Ok(None) => return Ok(()),
             Ok(Some(frame)) => {
                 let head = frame.head;
                 shared.counters.bytes_in.fetch_add(i64::try_from(head.length).unwrap_or_default(), Ordering::Relaxed);
-                match read(frame, &ticket, !is_stranger).await {
+                match read(frame, &ticket, !is_unauthenticated).await {
                     Ok(asked) => asked,
                     Err(error) => return refuse(shared, &mut frames, head, &error).await,
                 }
@@ -75,8 +75,8 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
             answered = answer(shared, &mut session, &ticket, &asked) => answered,
             () = frames.hung_up() => return Ok(()),
         };
-        if is_stranger && session.signed_in().is_some() {
-            shared.strangers.remove(id);
+        if is_unauthenticated && session.signed_in().is_some() {
+            shared.unauthenticated.remove(id);
         }
         let (document, closes) = match answered {
             Ok(document) => (document, false),

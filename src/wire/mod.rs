@@ -20,7 +20,9 @@ mod cursors;
 mod error;
 mod server;
 mod session;
-mod strangers;
+mod shared;
 mod stream;
+mod unauthenticated;
 
-pub use self::server::{WireParts, serve};
+pub use self::server::serve;
+pub use self::shared::WireParts;

@@ -1,12 +1,11 @@
-//! Accepts connections, and holds what all of them share.
+//! Accepts connections.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustls::server::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -14,16 +13,8 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::converse;
-use super::cursors::Cursors;
-use super::strangers::Strangers;
-use crate::query::Limits;
-use crate::rate_limits::RateLimits;
-use crate::service::Services;
-use crate::settings::LimitSettings;
-
-/// The maximum number of connections at a time. Another one replaces the oldest unauthenticated connection; without any it
-/// is closed at once, as in MongoDB.
-pub(super) const MOST_CONNECTIONS: usize = 200;
+use super::shared::{MOST_CONNECTIONS, Shared, WireParts, address};
+use super::unauthenticated::Unauthenticated;
 
 /// How long the listener rests when the system has no room for another connection.
 const REST: Duration = Duration::from_millis(100);
@@ -33,54 +24,6 @@ const LEAVING: Duration = Duration::from_millis(100);
 
 /// The interval of the search for unused cursors.
 const SWEEP: Duration = Duration::from_secs(30);
-
-/// The state of the listener.
-pub struct WireParts {
-    /// The use cases.
-    pub services: Arc<Services>,
-    /// The name of the database that tools see.
-    pub database: String,
-    /// The bounds on filters.
-    pub query_limits: Limits,
-    /// The deadlines of connections.
-    pub limits: LimitSettings,
-    /// How fast clients may be, over HTTP and here together.
-    pub rate_limits: Arc<RateLimits>,
-    /// The time budget of a command as a whole.
-    pub command_timeout: Duration,
-    /// TLS, if there is a certificate.
-    pub tls: Option<Arc<ServerConfig>>,
-}
-
-/// What all connections share.
-pub(super) struct Shared {
-    pub(super) parts: WireParts,
-    pub(super) cursors: Cursors,
-    pub(super) counters: Counters,
-    pub(super) strangers: Strangers,
-    pub(super) started: Instant,
-    /// Numbers of answers.
-    next_answer: AtomicI32,
-}
-
-/// The figures of `serverStatus`. They are of this listener alone.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) connections: AtomicI64,
-    pub(super) connections_made: AtomicI64,
-    pub(super) bytes_in: AtomicI64,
-    pub(super) bytes_out: AtomicI64,
-    pub(super) queries: AtomicI64,
-    pub(super) get_mores: AtomicI64,
-    pub(super) commands: AtomicI64,
-}
-
-impl Shared {
-    /// The number of the next answer.
-    pub(super) fn next_answer(&self) -> i32 {
-        self.next_answer.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 /// A connection that is open; it is counted until this is dropped.
 struct Open(Arc<Shared>);
@@ -99,15 +42,8 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let acceptor = parts.tls.clone().map(TlsAcceptor::from);
-    let shared = Arc::new(Shared {
-        parts,
-        cursors: Cursors::default(),
-        counters: Counters::default(),
-        strangers: Strangers::default(),
-        started: Instant::now(),
-        next_answer: AtomicI32::new(1),
-    });
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let shared = Arc::new(Shared::new(parts));
+    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     // Dropped with this future, it ends all connections.
     let mut connections = JoinSet::new();
     let mut sweep = tokio::time::interval(SWEEP);
@@ -115,11 +51,11 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let Some(place) = place(&places, &shared.strangers).await else { continue };
+                    let Some(slot) = slot(&slots, &shared.unauthenticated).await else { continue };
                     let (shared, acceptor) = (Arc::clone(&shared), acceptor.clone());
                     connections.spawn(async move {
                         attend(shared, stream, peer, acceptor).await;
-                        drop(place);
+                        drop(slot);
                     });
                 }
                 Err(error) => {
@@ -135,13 +71,13 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
     }
 }
 
-/// A slot for a connection, that of an unauthenticated one if need be.
-async fn place(places: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
-    let free = Arc::clone(places).try_acquire_owned();
-    if free.is_ok() || !strangers.send_oldest_away() {
+/// A slot for a connection: a free one, else that of the oldest connection on which nobody has signed in.
+async fn slot(slots: &Arc<Semaphore>, unauthenticated: &Unauthenticated) -> Option<OwnedSemaphorePermit> {
+    let free = Arc::clone(slots).try_acquire_owned();
+    if free.is_ok() || !unauthenticated.close_oldest() {
         return free.ok();
     }
-    timeout(LEAVING, Arc::clone(places).acquire_owned()).await.ok()?.ok()
+    timeout(LEAVING, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
 }
 
 async fn attend(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, acceptor: Option<TlsAcceptor>) {
@@ -152,12 +88,12 @@ async fn attend(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, accept
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let leave = shared.strangers.enter(id);
+    let leave = shared.unauthenticated.enter(id);
     let ended = tokio::select! {
         ended = conversation(&shared, stream, (id, peer), acceptor) => ended,
         () = leave.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
     };
-    shared.strangers.remove(id);
+    shared.unauthenticated.remove(id);
     shared.cursors.drop_connection(id);
     if let Err(error) = ended {
         log::debug!("wire: the connection of {} ended: {error}", address(peer));
@@ -176,9 +112,4 @@ async fn conversation(
         Ok(stream) => converse(shared, stream?, client).await,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
-}
-
-/// The address that sign-ins are counted by.
-pub(super) fn address(peer: SocketAddr) -> IpAddr {
-    peer.ip().to_canonical()
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::error::{WireError, code};
-use super::server::{Shared, address};
+use super::shared::{Shared, address};
 use crate::admission::Ticket;
 use crate::auth::scram::Exchange;
 use crate::service::Caller;

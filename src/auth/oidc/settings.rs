@@ -4,8 +4,7 @@ use chrono::TimeDelta;
 use serde::Deserialize;
 use url::{Host, Url};
 
-use crate::auth::InvalidSetting;
-use crate::auth::settings::invalid;
+use crate::auth::invalid_setting::{InvalidSetting, invalid};
 
 /// A clock that is further off than this is a defect to mend, not to allow for.
 const LARGEST_SKEW_S: u32 = 300;

@@ -63,7 +63,7 @@ mod tests {
     use bson::raw::RawDocumentBuf;
     use bson::{Bson, DateTime};
 
-    use super::super::model::{category_bodies, type_body};
+    use super::super::bodies::{category_bodies, type_body};
     use super::*;
     use crate::domain::object_fields::{Accepted, FieldRules};
     use crate::domain::object_input::ObjectInput;

@@ -8,9 +8,8 @@ use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 use futures::TryStreamExt;
 
-use super::own::caller;
 use super::rendered::Lifting;
-use super::request::pairs_of;
+use super::request::{caller, pairs_of};
 use crate::domain::document::{raw, text};
 use crate::history::entry::Action;
 use crate::http::envelope::{self, ISO_TIME, Wire};

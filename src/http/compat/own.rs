@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use actix_web::http::{Method, StatusCode};
-use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use bson::doc;
 use serde_json::{Map, Value, json};
 
-use super::request::pairs_of;
+use super::request::{caller, pairs_of};
 use super::{date, logs};
 use crate::domain::user::{LOCAL_AUTHENTICATOR, OIDC_AUTHENTICATOR};
 use crate::http::RouteAccess::{self, Public, Right, SignedIn};
@@ -50,10 +50,6 @@ pub fn routes_of_datagerry(routes: Routes) -> Routes {
         .and(Method::PUT, "/rest/date/", Right("base.system.edit"), date::save)
         .and(Method::GET, "/rest/auth/providers", Right("base.system.view"), providers)
         .and(Method::GET, "/rest/special/intro", SignedIn, intro)
-}
-
-pub(super) fn caller(request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-    request.extensions().get::<Arc<Caller>>().cloned().ok_or_else(|| ApiError::of(ErrorCode::Internal))
 }
 
 fn parameter(request: &HttpRequest, name: &str) -> Option<String> {

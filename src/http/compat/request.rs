@@ -2,21 +2,23 @@
 
 use std::collections::HashMap;
 use std::str::FromStr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use actix_web::HttpMessage;
 use actix_web::dev::ServiceRequest;
 use actix_web::http::Method;
 use actix_web::http::uri::{PathAndQuery, Uri};
+use actix_web::{HttpMessage, HttpRequest};
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::ParameterIn;
 
+use crate::http::error::ApiError;
 use crate::http::links::encode_query;
 use crate::http::outermost::AsSent;
 use crate::http::route_table;
 use crate::http::routes;
+use crate::service::{Caller, ErrorCode};
 
 /// What the client asked for, as far as the answer depends on it.
 #[derive(Debug, Clone, Default)]
@@ -186,6 +188,11 @@ fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
 fn taken(pairs: &mut Vec<(String, String)>, name: &str) -> Option<String> {
     let place = pairs.iter().position(|(known, _)| known == name)?;
     Some(pairs.remove(place).1)
+}
+
+/// Who sent a request.
+pub(super) fn caller(request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
+    request.extensions().get::<Arc<Caller>>().cloned().ok_or_else(|| ApiError::of(ErrorCode::Internal))
 }
 
 /// The parameters of a query string; nothing when one is not UTF-8, which the service refuses.

@@ -2,7 +2,7 @@
 
 use bson::Bson;
 
-use super::call::{Arguments, Folding, Operator, Shape};
+use super::core::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::Decimal;
 use super::value::{Number, Outcome, Value, found, int_or_long, is_nullish, null};
 use crate::query::compare::compare_bson;

@@ -4,15 +4,15 @@
 
 use bson::{Bson, DateTime};
 
-use super::call::{Arguments, Folding, Operator, Shape};
+use super::core::call::{Arguments, Folding, Operator, Shape};
+use super::core::evaluate::ExprNode;
+use super::core::parse::{ExprParser, call};
 use super::decimal::{Decimal, Rounding};
-use super::evaluate::ExprNode;
-use super::parse::{ExprParser, call};
 use super::value::{
-    Number, Outcome, Value, exact_i64, failure, found, general, int_or_long, is_nullish, null, through_doubles,
-    type_name,
+    Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, through_doubles, type_name,
 };
 use crate::query::error::{EvalError, QueryError};
+use crate::query::number::exact_i64;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

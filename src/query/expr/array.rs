@@ -3,10 +3,10 @@
 use bson::{Bson, Document};
 
 use super::boolean::compare;
-use super::call::{Arguments, Folding, Names, Operator, Shape};
-use super::evaluate::ExprNode;
+use super::core::call::{Arguments, Folding, Names, Operator, Shape};
+use super::core::evaluate::ExprNode;
+use super::core::parse::{ExprParser, call};
 use super::extremes::Extremes;
-use super::parse::{ExprParser, call};
 use super::sort_array;
 use super::value::{Number, Outcome, Value, exact_i32, failure, found, is_nullish, null, shown, type_name};
 use crate::query::error::{EvalError, QueryError};

@@ -5,8 +5,8 @@
 
 use bson::Bson;
 
-use super::call::Call;
-use super::evaluate::ExprNode;
+use super::core::call::Call;
+use super::core::evaluate::ExprNode;
 
 /// The comparisons of an expression that must be true.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime};
 
-use super::call::{Arguments, Folding, Names, Operator, Shape};
+use super::core::call::{Arguments, Folding, Names, Operator, Shape};
 use super::date;
 use super::decimal::{Decimal, TextError};
-use super::value::{Number, Outcome, exact_i64, failure, found, is_nullish, is_true, null, shortest, shown, type_name};
+use super::value::{Number, Outcome, failure, found, is_nullish, is_true, null, shortest, shown, type_name};
 use crate::query::error::EvalError;
+use crate::query::number::exact_i64;
 
 /// MongoDB's number for a failed conversion: the only failure that `onError` replaces.
 const FAILED: i32 = 241;

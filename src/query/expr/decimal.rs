@@ -6,8 +6,7 @@
 use bson::Decimal128;
 use num_bigint::BigUint;
 
-use super::value::exact_i64;
-use crate::query::number;
+use crate::query::number::{self, exact_i64};
 
 /// How many digits a coefficient has at most.
 pub(super) const DIGITS: usize = 34;

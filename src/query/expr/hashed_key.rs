@@ -3,10 +3,10 @@
 use bson::Bson;
 use md5::{Digest, Md5};
 
-use super::call::{Arguments, Operator};
+use super::core::call::{Arguments, Operator};
+use super::core::evaluate::ExprNode;
+use super::core::parse::{ExprParser, call};
 use super::decimal::Rounding;
-use super::evaluate::ExprNode;
-use super::parse::{ExprParser, call};
 use super::value::{Number, Outcome, failure, found};
 use crate::query::compare::type_rank;
 use crate::query::error::QueryError;

@@ -13,28 +13,23 @@ mod accumulate;
 mod arithmetic;
 mod array;
 mod boolean;
-mod call;
 mod comparisons;
 mod convert;
+mod core;
 mod date;
 mod decimal;
 mod divisor;
-mod evaluate;
 mod extremes;
 mod flat;
-mod fold;
 mod hashed_key;
 mod object;
 mod operators;
-mod parse;
-mod regex;
 mod rounding;
 mod set;
 mod sort_array;
 mod string;
 mod trigonometry;
 mod value;
-mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -42,13 +37,15 @@ mod tests;
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
+use self::core::evaluate::{ExprNode, Root, Scope};
+use self::core::{fold, parse};
 use super::budget::Budget;
 use super::demand::Demand;
-use super::error::{EvalError, Location, QueryError};
+use super::error::{EvalError, QueryError};
+use super::parse_context::Location;
 pub(in crate::query) use accumulate::{Deviation, Total};
 pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
-use evaluate::{ExprNode, Root, Scope};
 pub(in crate::query) use extremes::Extremes;
 
 /// An expression that was checked and is ready to run on documents.
@@ -61,7 +58,7 @@ pub struct Expression {
 impl Expression {
     /// The names of the operators of expressions. Some are refused when they are used.
     pub fn operators() -> impl Iterator<Item = &'static str> {
-        operators::all().map(|operator| operator.name)
+        operators::TABLE.all().map(|operator| operator.name)
     }
 
     /// Reads an expression; `$$NOW` is the time of the location.
@@ -70,7 +67,7 @@ impl Expression {
     /// Everything that MongoDB refuses before it reads a document, with its number. Also JavaScript, and operators that
     /// need the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
-        let node = parse::ExprParser::new(location).expression(value)?;
+        let node = parse::ExprParser::new(location, operators::TABLE).expression(value)?;
         Self::folded(node, flat::operators(value).map_or(Demand::Service, Demand::of_flat), location)
     }
 
@@ -95,7 +92,7 @@ impl Expression {
         variables: &[&str],
         location: &mut Location,
     ) -> Result<Self, QueryError> {
-        let node = parse::ExprParser::on_current(location, variables).expression(value)?;
+        let node = parse::ExprParser::on_current(location, variables, operators::TABLE).expression(value)?;
         Self::folded(node, Demand::Service, location)
     }
 
@@ -130,7 +127,7 @@ impl Expression {
 
     /// Whether MongoDB knows an expression operator of this name, such as `$add`.
     pub fn is_operator(name: &str) -> bool {
-        operators::is_known(name)
+        operators::TABLE.find(name).is_some()
     }
 
     /// Whether the expression is the same for every document.

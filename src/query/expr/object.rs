@@ -4,9 +4,9 @@ use bson::raw::RawDocumentBuf;
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-use super::call::{Arguments, Folding, Operator, Shape};
-use super::evaluate::ExprNode;
-use super::parse::{ExprParser, call};
+use super::core::call::{Arguments, Folding, Operator, Shape};
+use super::core::evaluate::ExprNode;
+use super::core::parse::{ExprParser, call};
 use super::value::{Outcome, Value, failure, found, is_nullish, null, shown, text, type_name};
 use crate::query::error::{EvalError, QueryError};
 

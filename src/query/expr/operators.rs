@@ -1,12 +1,11 @@
-//! All operators: the families in one list, and those that are known but refused.
+//! All operators: the families in one table, and those that are known but refused. The parser is given the table.
 
-use super::call::{Folding, Operator, Shape};
+use super::core::call::{Folding, Operator, OperatorTable, Shape};
+use super::core::{regex, variables};
 use super::value::null;
 use super::{
-    accumulate, arithmetic, array, boolean, convert, date, hashed_key, object, regex, rounding, set, string,
-    trigonometry, variables,
+    accumulate, arithmetic, array, boolean, convert, date, hashed_key, object, rounding, set, string, trigonometry,
 };
-use crate::suggest::hint;
 
 const JAVASCRIPT: Shape = Shape::Refused("it runs JavaScript on the server");
 const SERVER: Shape = Shape::Refused("only a MongoDB server has what it asks for");
@@ -42,7 +41,8 @@ const OTHERS: &[Operator] = &[
     Operator { name: "$_internalJsEmit", shape: JAVASCRIPT, folding: NEVER, run: |_| null() },
 ];
 
-const FAMILIES: &[&[Operator]] = &[
+/// Every operator.
+pub(super) const TABLE: OperatorTable = OperatorTable(&[
     boolean::OPERATORS,
     arithmetic::OPERATORS,
     rounding::OPERATORS,
@@ -55,25 +55,4 @@ const FAMILIES: &[&[Operator]] = &[
     convert::OPERATORS,
     date::OPERATORS,
     OTHERS,
-];
-
-/// Every operator.
-pub(super) fn all() -> impl Iterator<Item = &'static Operator> {
-    FAMILIES.iter().copied().flatten()
-}
-
-/// The operator of this name, dollar sign included.
-pub(super) fn find(name: &str) -> Option<&'static Operator> {
-    all().find(|operator| operator.name == name)
-}
-
-/// `, did you mean $size?` where the name is like one of an operator, else nothing.
-pub(super) fn nearest_to(name: &str) -> String {
-    let known: Vec<&str> = all().map(|operator| operator.name).collect();
-    hint(name, &known)
-}
-
-/// Whether there is one.
-pub(super) fn is_known(name: &str) -> bool {
-    find(name).is_some()
-}
+]);

@@ -5,7 +5,7 @@
 use bson::Bson;
 
 use super::arithmetic::number;
-use super::call::{Arguments, Folding, Operator, Shape};
+use super::core::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::{Decimal, Rounding};
 use super::value::{Number, Outcome, failure, found, int_or_long, is_nullish, null, type_name};
 use crate::query::error::EvalError;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use bson::Bson;
 
-use super::call::{Arguments, Folding, Operator, Shape};
-use super::evaluate::ExprNode;
-use super::parse::{ExprParser, call};
+use super::core::call::{Arguments, Folding, Operator, Shape};
+use super::core::evaluate::ExprNode;
+use super::core::parse::{ExprParser, call};
 use super::value::{Outcome, failure, found, is_nullish, is_true, null, type_name};
 use crate::query::compare::compare_bson;
 use crate::query::error::{EvalError, QueryError};

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use bson::{Bson, Document};
 
-use super::call::{Arguments, Operator};
-use super::evaluate::ExprNode;
-use super::parse::{ExprParser, call};
+use super::core::call::{Arguments, Operator};
+use super::core::evaluate::ExprNode;
+use super::core::parse::{ExprParser, call};
 use super::value::{Number, Outcome, failure, found, is_nullish, null, type_name};
 use crate::query::compare::compare_bson;
 use crate::query::error::QueryError;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bson::Bson;
 
 use super::array::search_bound;
-use super::call::{Arguments, Folding, Names, Operator, Shape};
+use super::core::call::{Arguments, Folding, Names, Operator, Shape};
 use super::date;
 use super::value::{Number, Outcome, failure, found, general, is_nullish, null, shown, text, type_name};
 use crate::query::budget::check_text;

@@ -1,7 +1,7 @@
 //! Circular and hyperbolic functions, and angles in degrees.
 
 use super::arithmetic::number;
-use super::call::{Arguments, Folding, Operator, Shape};
+use super::core::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::Decimal;
 use super::value::{Number, Outcome, failure, found, general, is_nullish, null, through_doubles, type_name};
 

@@ -4,7 +4,7 @@ use bson::Bson;
 
 use super::decimal::Decimal;
 use crate::query::error::EvalError;
-use crate::query::number::TWO_63;
+use crate::query::number::{TWO_63, exact_i64};
 
 /// The value of an expression; `None` is a missing field.
 pub(super) type Value = Option<Bson>;
@@ -198,12 +198,6 @@ impl From<Number> for Bson {
 /// A 32-bit integer where the number fits one, as MongoDB's arithmetic on integers gives.
 pub(super) fn int_or_long(number: i64) -> Bson {
     i32::try_from(number).map_or(Bson::Int64(number), Bson::Int32)
-}
-
-/// The whole number that a double is.
-#[expect(clippy::cast_possible_truncation, reason = "the range is checked and there is no fraction")]
-pub(super) fn exact_i64(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
 }
 
 /// The whole number that a value is, when it is one and fits 32 bits.

@@ -5,9 +5,10 @@ use bson::{Bson, Document, doc};
 
 use super::{FieldPath, Fields, STORED, VALUE, expressions};
 use crate::query::entry;
-use crate::query::error::{Location, QueryError};
+use crate::query::error::QueryError;
+use crate::query::filter::operators::{is_operators, truthy};
 use crate::query::filter::{Filter, Limits};
-use crate::query::operators::{is_operators, truthy};
+use crate::query::parse_context::Location;
 
 /// Conditions that all hold exactly where a filter does.
 #[derive(Default)]

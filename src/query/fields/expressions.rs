@@ -4,7 +4,8 @@ use bson::{Bson, Document, doc};
 
 use super::{FieldPath, Fields};
 use crate::query::entry;
-use crate::query::error::{Location, QueryError};
+use crate::query::error::QueryError;
+use crate::query::parse_context::Location;
 
 /// The prefix of a text in an expression that refers to a field.
 pub(super) const PREFIX: &str = "$f.";

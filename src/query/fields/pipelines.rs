@@ -10,7 +10,8 @@ use super::{
 };
 use crate::query::budget::Effort;
 use crate::query::entry;
-use crate::query::error::{Location, QueryError, code};
+use crate::query::error::{QueryError, code};
+use crate::query::parse_context::Location;
 use crate::query::path::Path;
 use crate::query::pipeline::{Pipeline, Terms};
 use crate::query::projection::flag;

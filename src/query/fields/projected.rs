@@ -3,7 +3,8 @@
 use bson::{Bson, Document};
 
 use super::{FieldPath, Fields, expressions};
-use crate::query::error::{Location, QueryError, code};
+use crate::query::error::{QueryError, code};
+use crate::query::parse_context::Location;
 use crate::query::projection::{Entries, flag};
 
 /// The projection without `f.`, and what is left of the entries.

@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 
 use super::QueryError;
-use super::parse::PipelineParser;
+use super::parser::PipelineParser;
 use super::ranked::RankOrder;
 use crate::query::error::code;
 use crate::query::expr::Expression;

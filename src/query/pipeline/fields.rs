@@ -1,9 +1,9 @@
 //! `$project`, `$addFields`, `$set`, `$unset`, `$replaceRoot`, `$replaceWith`.
 
-use bson::{Bson, Document};
+use bson::Bson;
 
 use super::QueryError;
-use super::parse::PipelineParser;
+use super::parser::PipelineParser;
 use super::stage::Stage;
 use crate::query::expr::Expression;
 use crate::query::projection::Projection;
@@ -58,16 +58,5 @@ impl PipelineParser {
 
     pub(super) fn replace_with(&mut self, operand: &Bson) -> Result<Stage, QueryError> {
         Ok(Stage::Replace(Box::new(Expression::parse(operand, &mut self.filter.at)?)))
-    }
-
-    /// Refuses the first member that the stage does not know.
-    pub(super) fn only(&mut self, options: &Document, known: &[&str], code: i32) -> Result<(), QueryError> {
-        match options.keys().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(name) => {
-                let message = format!("no such option{}", crate::suggest::hint(name, known));
-                self.within(name, |parser| parser.fail(code, message))
-            }
-        }
     }
 }

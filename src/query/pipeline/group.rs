@@ -1,11 +1,10 @@
-//! `$group`, `$sortByCount` and `$count`, compiled.
+//! `$group`, compiled.
 
 use bson::{Bson, Document, doc};
 
+use super::QueryError;
 use super::accumulator::Accumulator;
-use super::parse::PipelineParser;
-use super::stage::Stage;
-use super::{QueryError, Sort};
+use super::parser::PipelineParser;
 use crate::query::expr::Expression;
 
 /// `$group`.
@@ -71,42 +70,6 @@ impl PipelineParser {
             parts.push((name.clone(), part));
         }
         Ok(GroupKey::Members(parts))
-    }
-
-    /// `$sortByCount`: groups, the largest first.
-    pub(super) fn sort_by_count(&mut self, operand: &Bson) -> Result<Vec<Stage>, QueryError> {
-        match operand {
-            Bson::String(text) if !text.starts_with('$') => {
-                self.fail(40148, "$sortByCount takes a path that begins with $")
-            }
-            Bson::Document(document) if !document.keys().next().is_some_and(|name| name.starts_with('$')) => {
-                self.fail(40147, "$sortByCount takes a path that begins with $, or an expression")
-            }
-            Bson::String(_) | Bson::Document(_) => {
-                let key = GroupKey::Value(Expression::parse(operand, &mut self.filter.at)?);
-                let accumulators = vec![self.accumulator("count", &doc! { "$sum": 1 }.into())?];
-                let group = Stage::Group(Box::new(Group { key, accumulators }));
-                Ok(vec![group, Stage::Sort(Sort::by("count", true))])
-            }
-            _ => self.fail(40149, "$sortByCount takes a path that begins with $, or an expression"),
-        }
-    }
-
-    /// `$count`: the name of the member.
-    pub(super) fn count(&mut self, operand: &Bson) -> Result<Stage, QueryError> {
-        let Bson::String(name) = operand else { return self.fail(40156, "$count takes the name of a member") };
-        let wrong = match name.as_str() {
-            "" => Some((40157, "$count takes the name of a member")),
-            name if name.starts_with('$') => Some((40158, "the name for a count does not begin with $")),
-            name if name.contains('\0') => Some((40159, "the name for a count has no zero byte")),
-            name if name.contains('.') => Some((40160, "the name for a count has no dot")),
-            "_id" => Some((15948, "a count cannot be named _id")),
-            _ => None,
-        };
-        match wrong {
-            Some((code, message)) => self.fail(code, message),
-            None => Ok(Stage::Count(name.clone())),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::key::Key;
 use super::state::State;
 use super::{Budget, EvalError};
 use crate::query::budget::size_of_value;
-use crate::query::error::code;
+use crate::query::projection::encoded;
 
 /// The groups so far, in the order of their first documents.
 pub(super) struct Grouping<'p> {
@@ -112,9 +112,4 @@ impl<'p> Grouping<'p> {
             encoded(&document)
         })
     }
-}
-
-/// A document as bytes.
-pub(super) fn encoded(document: &Document) -> Result<RawDocumentBuf, EvalError> {
-    RawDocumentBuf::try_from(document).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
 }

@@ -3,11 +3,12 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
-use super::parse::PipelineParser;
+use super::parser::PipelineParser;
 use super::{Budget, EvalError, Filter, Flow, Front, Pipeline, QueryError, Source};
-use crate::query::error::{Binding, code};
+use crate::query::error::code;
 use crate::query::expr::{Expression, check_variable_name};
 use crate::query::filter::Limits;
+use crate::query::parse_context::Binding;
 use crate::query::path::check_field_path;
 use crate::query::projection::{document_of, set_nested};
 use crate::query::raw::{Value, append, begin, end, kind, member};

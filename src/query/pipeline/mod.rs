@@ -15,6 +15,7 @@ mod held;
 mod key;
 mod lookup;
 mod parse;
+mod parser;
 mod ranked;
 mod redact;
 mod run;
@@ -37,14 +38,14 @@ use super::budget::{Budget, Effort};
 use super::demand::Demand;
 use super::error::{EvalError, QueryError};
 use super::filter::{Filter, Limits};
+use super::projection::encoded;
 use super::sort::Sort;
 
 pub use self::accumulator::ACCUMULATORS;
 pub use self::front::Front;
 use self::group::{count_document, is_plain_group};
-use self::grouping::encoded;
-use self::parse::PipelineParser;
 pub use self::parse::STAGES;
+use self::parser::PipelineParser;
 pub use self::run::Run;
 use self::stage::Stage;
 

@@ -1,15 +1,14 @@
 //! Parses a pipeline. Every refusal of one happens here and in the files of the stages.
 
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, Document, doc};
 
+use super::parser::PipelineParser;
 use super::stage::Stage;
-use super::{Filter, Pipeline, QueryError, Sort, Unseen};
-use crate::query::budget::{Budget, Effort};
+use super::{Filter, Pipeline, QueryError, Sort};
 use crate::query::compare::number;
-use crate::query::error::{Binding, code};
-use crate::query::filter::Limits;
+use crate::query::error::code;
+use crate::query::filter::parser::Level;
 use crate::query::number::Number;
-use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
 use crate::query::sort::direction_of;
 use crate::suggest::hint;
@@ -71,53 +70,7 @@ const MAX_PIPELINES: usize = 20;
 /// How many keys an order may have, as in MongoDB.
 const MAX_KEYS: usize = 32;
 
-/// The state of one parse.
-pub(super) struct PipelineParser {
-    pub(super) filter: FilterParser,
-    stages: usize,
-    depth: usize,
-    within_facet: bool,
-    unseen: Unseen,
-}
-
 impl PipelineParser {
-    pub(super) fn new(limits: Limits, now: Option<DateTime>) -> Self {
-        Self::at("pipeline", limits, now)
-    }
-
-    /// A parser of what messages call that.
-    pub(super) fn at(place: &'static str, limits: Limits, now: Option<DateTime>) -> Self {
-        let filter = FilterParser::at(limits, place);
-        let filter = match now {
-            Some(now) => filter.with_now(now),
-            None => filter,
-        };
-        Self { filter, stages: 0, depth: 0, within_facet: false, unseen: Unseen::default() }
-    }
-
-    /// The same parser; documents enter its pipelines without these members.
-    pub(super) fn without(self, unseen: Unseen) -> Self {
-        Self { unseen, ..self }
-    }
-
-    /// The same parser with no more effort than that.
-    pub(super) fn with_effort(self, effort: &Effort) -> Self {
-        Self { filter: self.filter.with_effort(effort), ..self }
-    }
-
-    /// The same parser; what it computes ahead has this budget.
-    pub(super) fn with_budget(self, budget: Budget) -> Self {
-        Self { filter: self.filter.with_budget(budget), ..self }
-    }
-
-    /// The same parser where these variables are bound.
-    pub(super) fn with_bindings(mut self, bindings: Vec<(String, Binding)>) -> Self {
-        for (name, binding) in bindings {
-            self.filter.at.bind(&name, binding);
-        }
-        self
-    }
-
     /// The whole pipeline, on a collection.
     pub(super) fn pipeline(mut self, stages: &[Bson], collection: Option<&str>) -> Result<Pipeline, QueryError> {
         for (index, stage) in stages.iter().enumerate() {
@@ -158,16 +111,6 @@ impl PipelineParser {
         pipeline.stages.push(self.unset(&member.into())?);
         pipeline.documents.push(doc! { "$unset": member });
         Ok(())
-    }
-
-    /// Whether documents of a collection lose a member before stages see them.
-    pub(super) fn hides_of(&self, collection: &str) -> bool {
-        self.unseen.everywhere.is_some() || self.unseen.of_collection(collection).is_some()
-    }
-
-    /// The member that no request may read from a collection.
-    pub(super) fn hidden_of(&self, collection: &str) -> Option<&'static str> {
-        self.unseen.of_collection(collection)
     }
 
     fn stage(&mut self, stage: &Bson) -> Result<Vec<Stage>, QueryError> {
@@ -301,22 +244,5 @@ impl PipelineParser {
             pipelines.push((name.clone(), pipeline));
         }
         Ok(Stage::Facet(pipelines))
-    }
-
-    /// Parses within one more step of the location.
-    pub(super) fn within<T>(
-        &mut self,
-        step: &str,
-        parse: impl FnOnce(&mut Self) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
-        self.filter.at.enter(step);
-        let parsed = parse(self)?;
-        self.filter.at.leave();
-        Ok(parsed)
-    }
-
-    /// MongoDB's refusal of what is here.
-    pub(super) fn fail<T>(&self, code: i32, message: impl Into<String>) -> Result<T, QueryError> {
-        Err(self.filter.at.malformed(code, message))
     }
 }

@@ -3,12 +3,12 @@
 use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
-use super::grouping::encoded;
 use super::held::Held;
 use super::{Budget, EvalError, QueryError, Sort};
 use crate::query::budget::size_of_value;
-use crate::query::error::Location;
 use crate::query::expr::Expression;
+use crate::query::parse_context::Location;
+use crate::query::projection::encoded;
 use crate::query::sort::SortValue;
 
 /// The order of a `$top`. As in MongoDB its keys are expressions, whose values are then ordered as members of a document.

@@ -3,11 +3,11 @@
 use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
-use super::grouping::encoded;
-use super::parse::PipelineParser;
+use super::parser::PipelineParser;
 use super::{Budget, EvalError, QueryError};
 use crate::query::error::code;
 use crate::query::expr::Expression;
+use crate::query::projection::encoded;
 
 /// What the expression answers, and the variables of these values.
 const KEEP: &str = "keep";

@@ -4,7 +4,7 @@ use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::group::count_document;
-use super::grouping::{Grouping, encoded};
+use super::grouping::Grouping;
 use super::held::Held;
 use super::lookup::{Lookup, Union};
 use super::redact::Redact;
@@ -13,7 +13,7 @@ use super::stage::Stage;
 use super::unwind::Unwind;
 use super::{Budget, EvalError, Filter, Flow, Pipeline, Source};
 use crate::query::expr::Expression;
-use crate::query::projection::{Projection, document_of};
+use crate::query::projection::{Projection, document_of, encoded};
 use crate::query::raw::{Value, append, begin, end, kind};
 
 /// The bytes of documents that MongoDB reads for `$facet` at once, even if its pipelines need fewer. An earlier stage that

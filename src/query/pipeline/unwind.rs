@@ -3,7 +3,7 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
-use super::parse::PipelineParser;
+use super::parser::PipelineParser;
 use super::{EvalError, QueryError};
 use crate::query::path::check_field_path;
 use crate::query::projection::{document_of, set_nested};

@@ -224,6 +224,11 @@ pub(super) fn document_of(bytes: Vec<u8>) -> Result<RawDocumentBuf, EvalError> {
     RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
 }
 
+/// A document as bytes.
+pub(super) fn encoded(document: &Document) -> Result<RawDocumentBuf, EvalError> {
+    RawDocumentBuf::try_from(document).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
+}
+
 /// The position of the array element by which the filter matches.
 fn position(document: &RawDocument, filter: &Filter, budget: &Budget) -> Result<usize, EvalError> {
     matched_position(filter.tree(), document, budget)?.ok_or_else(|| {

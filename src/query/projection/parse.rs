@@ -8,9 +8,9 @@ use crate::query::budget::Effort;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
 use crate::query::error::{QueryError, code};
+use crate::query::filter::parser::{Level, Parser as FilterParser};
 use crate::query::filter::{Filter, Limits};
 use crate::query::number::Number;
-use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
 
 /// The state of one parse.

@@ -6,7 +6,7 @@ use super::parse::{ProjectionParser, note_computed};
 use super::{Branch, Child, Projection};
 use crate::query::computed::Computed;
 use crate::query::error::QueryError;
-use crate::query::parser::Parser;
+use crate::query::filter::parser::Parser;
 use crate::query::path::check_field_path;
 
 impl Projection {

@@ -3,7 +3,7 @@
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-use super::parse::SchemaReader;
+use super::reader::SchemaReader;
 use crate::query::error::{QueryError, code};
 
 /// The values of `algorithm`.

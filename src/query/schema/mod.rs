@@ -10,6 +10,7 @@ mod check;
 mod encrypt;
 mod order;
 mod parse;
+mod reader;
 
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,9 @@ use bson::raw::RawDocument;
 
 pub(in crate::query) use order::Sort;
 
-use super::error::{EvalError, Location, QueryError};
+use super::error::{EvalError, QueryError};
 use super::expr::Divisor;
+use super::parse_context::Location;
 use super::raw::Value;
 use super::regex::Regex;
 use super::types::TypeSet;
@@ -40,7 +42,7 @@ impl Schema {
     /// Everything that MongoDB refuses, with its number.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         match value {
-            Bson::Document(document) => parse::SchemaReader::new(location).top(document),
+            Bson::Document(document) => reader::SchemaReader::new(location).top(document),
             _ => Err(location.malformed(14, "$jsonSchema must be an object")),
         }
     }

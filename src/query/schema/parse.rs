@@ -3,12 +3,12 @@
 use bson::{Bson, Document};
 
 use super::check::are_unique;
+use super::reader::{Read, SchemaReader};
 use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits, by_bytes, encrypt};
-use crate::query::error::{Location, QueryError, code};
+use crate::query::error::code;
 use crate::query::expr::Divisor;
 use crate::query::raw::kind;
 use crate::query::regex::Regex;
-use crate::query::types::TypeSet;
 use crate::suggest::hint;
 
 /// How deep schemas may nest.
@@ -53,23 +53,7 @@ const KEYWORDS: [&str; 31] = [
     "enum",
 ];
 
-/// The reader of schemas and where it is.
-#[derive(Debug)]
-pub(super) struct SchemaReader<'a> {
-    location: &'a mut Location,
-    depth: usize,
-    /// How many members and elements with a name lead here from the whole document.
-    inside: usize,
-}
-
-type Read<T> = Result<T, QueryError>;
-
-impl<'a> SchemaReader<'a> {
-    /// At the place where the schema begins.
-    pub(super) fn new(location: &'a mut Location) -> Self {
-        Self { location, depth: 0, inside: 0 }
-    }
-
+impl SchemaReader<'_> {
     /// A schema for whole documents.
     pub(super) fn top(&mut self, document: &Document) -> Read<Schema> {
         let mut schema = self.schema(document)?;
@@ -79,21 +63,6 @@ impl<'a> SchemaReader<'a> {
             }
         }
         Ok(schema)
-    }
-
-    /// A refusal with MongoDB's number.
-    pub(super) fn refuse<T>(&self, code: i32, message: impl Into<String>) -> Read<T> {
-        Err(self.location.malformed(code, message))
-    }
-
-    /// `FailedToParse`
-    pub(super) fn fail<T>(&self, message: impl Into<String>) -> Read<T> {
-        self.refuse(code::FAILED_TO_PARSE, message)
-    }
-
-    /// `TypeMismatch`
-    pub(super) fn wrong_type<T>(&self, keyword: &str, wanted: &str) -> Read<T> {
-        self.refuse(code::TYPE_MISMATCH, format!("$jsonSchema keyword '{keyword}' must be {wanted}"))
     }
 
     fn schema(&mut self, document: &Document) -> Read<Schema> {
@@ -210,47 +179,6 @@ impl<'a> SchemaReader<'a> {
             }
             _ => return Ok(None),
         }))
-    }
-
-    /// Names of types; `bsonType` takes those of BSON, `type` those of JSON.
-    pub(super) fn types(&self, keyword: &str, value: &Bson) -> Read<TypeSet> {
-        let names = match value {
-            Bson::String(name) => return self.type_set(keyword, name),
-            Bson::Array(names) => names,
-            _ => return self.wrong_type(keyword, "either a string or an array of strings"),
-        };
-        if names.is_empty() {
-            return self.fail(format!("$jsonSchema keyword '{keyword}' must name at least one type"));
-        }
-        let mut set = TypeSet::default();
-        let mut seen: Vec<&str> = Vec::new();
-        for name in names {
-            let Bson::String(name) = name else {
-                return self.wrong_type(keyword, "an array of strings");
-            };
-            if seen.contains(&name.as_str()) {
-                return self.fail(format!("$jsonSchema keyword '{keyword}' has duplicate value: {name}"));
-            }
-            seen.push(name);
-            set = set.union(self.type_set(keyword, name)?);
-        }
-        Ok(set)
-    }
-
-    fn type_set(&self, keyword: &str, name: &str) -> Read<TypeSet> {
-        if name == "integer" {
-            return self.fail("$jsonSchema type 'integer' is not currently supported");
-        }
-        let name_in_bson = match (keyword, name) {
-            ("bsonType", name) => Some(name),
-            (_, "boolean") => Some("bool"),
-            (_, "object" | "array" | "number" | "string" | "null") => Some(name),
-            _ => None,
-        };
-        match name_in_bson.and_then(TypeSet::of_name) {
-            Some(types) => Ok(types),
-            None => self.refuse(code::BAD_VALUE, format!("unknown type name alias: {name}")),
-        }
     }
 
     fn values(&self, value: &Bson) -> Read<Vec<Bson>> {

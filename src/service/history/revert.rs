@@ -24,11 +24,11 @@ use crate::service::objects::{self, restored_object, update_object};
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
-use crate::service::shown::Shown;
 use crate::service::targets::absent_target;
 use crate::service::type_catalog::{self, lets_through};
 use crate::service::type_warnings::Changed;
 use crate::service::types::{restored_type, reverted_type};
+use crate::service::visible::VisibleObject;
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
 
@@ -55,7 +55,7 @@ pub async fn revert_object(
     caller: &Caller,
     id: i64,
     revert: Revert<'_>,
-) -> Result<Shown, ServiceError> {
+) -> Result<VisibleObject, ServiceError> {
     let then = as_of_read::<Objects>(services, (caller, id), revert.to, AccessLists::OfToday).await?;
     let past = objects::get_object(&then, caller, id).await?;
     let types = services.types.current(&*services.store, services.max_time).await?;
@@ -118,7 +118,7 @@ pub async fn restore_object(
     services: &Services,
     caller: &Caller,
     id: i64,
-) -> Result<(Shown, Vec<Violation>), ServiceError> {
+) -> Result<(VisibleObject, Vec<Violation>), ServiceError> {
     if let Some(present) = resource::find::<Objects>(services, id).await? {
         let types = services.types_of([&*present]).await?;
         return Err(if types.shows(caller, &present) {

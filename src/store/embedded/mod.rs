@@ -16,7 +16,7 @@
 //! | [`upkeep`] | check, repair, compact, backup |
 //! | [`writer`] | the thread that writes |
 //!
-//! A read: [`plan`] chooses a `Way` to the documents, and [`read`] follows it on the published snapshot.
+//! A read: [`plan`] chooses an `AccessPath` to the documents, and [`read`] follows it on the published snapshot.
 //! A write: its unit waits in a queue. [`writer`] applies it to a batch and makes the batch durable: by a record in the log,
 //! or by a table commit. Then it publishes a new snapshot and answers. docs/embedded-store.md explains these terms.
 //!
@@ -62,8 +62,8 @@ use crate::store::{
 };
 
 use self::open::files::StoreFiles;
+use self::plan::access_path::{self, AccessPath};
 use self::plan::planner::Wanted;
-use self::plan::way::{self, Way};
 use self::read::chunks::{self, Remainder};
 use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
@@ -161,13 +161,13 @@ impl EmbeddedStore {
         self.briefly(query.max_time, |deadline| {
             let tables = snapshot.tables(collection)?;
             let reader = CollectionReader::new(collection, tables, deadline.clone());
-            match Way::of(collection, query, with_total, &reader) {
-                Way::Point(point) => point.ask(collection, tables, query, with_total).map(Some),
-                Way::Points(points) => points.ask(collection, tables, query, with_total).map(Some),
-                Way::Short(choice) => {
+            match AccessPath::of(collection, query, with_total, &reader) {
+                AccessPath::Point(point) => point.ask(collection, tables, query, with_total).map(Some),
+                AccessPath::Points(points) => points.ask(collection, tables, query, with_total).map(Some),
+                AccessPath::Short(choice) => {
                     Question { query, choice, with_total, deadline }.ask(collection, tables).map(Some)
                 }
-                Way::Planned => Ok(None),
+                AccessPath::Planned => Ok(None),
             }
         })
     }
@@ -206,7 +206,7 @@ impl EmbeddedStore {
         let Some(collection) = snapshot.collection(name) else { return Ok(Some(0)) };
         self.briefly(max_time, |deadline| {
             let mut reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline);
-            let choice = way::short_count(collection, filter.tree(), &reader);
+            let choice = access_path::short_count(collection, filter.tree(), &reader);
             choice.map(|choice| reader.count(&choice, filter)).transpose()
         })
     }

@@ -29,6 +29,28 @@ async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
     if is_light { Ok(None) } else { Ok(Some(admission::turn().await?)) }
 }
 
+/// The documents that the query selects, and with `counts` how many there are in all.
+///
+/// The server counts only if the page does not tell the number.
+async fn page(
+    inner: &Inner,
+    moment: Option<Timestamp>,
+    collection: &str,
+    query: &FindQuery,
+    counts: bool,
+) -> Result<Page, StoreError> {
+    let started = Instant::now();
+    let documents = read::documents(inner, moment, collection, query).await?;
+    let left = query.max_time.saturating_sub(started.elapsed());
+    let total = match totals::total_from(query, documents.len() as u64) {
+        Some(total) => total,
+        None if counts => totals::count(inner, moment, collection, &query.filter, left).await?,
+        None => 0,
+    };
+    // The server tells the work of a query only in `explain`, which would run it again.
+    Ok(Page { documents, total, hint: None })
+}
+
 impl MongoStore {
     /// The documents that the query selects, and with `counts` how many there are in all.
     pub(super) async fn page_of(&self, collection: &str, query: &FindQuery, counts: bool) -> Result<Page, StoreError> {
@@ -36,14 +58,14 @@ impl MongoStore {
         if rest.is_nothing() {
             let (turn, moment) = (turn_unless(read::is_light(query)).await?, self.moment);
             let page = move |inner: Arc<Inner>, collection: String, query: FindQuery| async move {
-                read::page(&inner, moment, &collection, &query, counts).await
+                page(&inner, moment, &collection, &query, counts).await
             };
             return self.ask(query_bound(query.max_time), (collection, &plain), turn, page).await;
         }
         let is_filtered = rest.is_filtered();
         let evaluation = Evaluation::of(rest, counts && is_filtered);
         let (documents, matching) = evaluate::page(self.opened(collection, &plain).await?, evaluation, query).await?;
-        let total = match read::total_from(query, documents.len() as u64) {
+        let total = match totals::total_from(query, documents.len() as u64) {
             _ if is_filtered => matching,
             Some(total) => total,
             None if counts => self.counted(collection, &query.filter, query.max_time).await?,

@@ -1,64 +1,18 @@
 //! Changes as commands inside of a transaction.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
 use bson::{Bson, doc, rawdoc};
 use mongodb::ClientSession;
-use mongodb::error::Error;
 use mongodb::options::Collation;
 
 use super::Inner;
-use super::commit::Footprint;
-use super::error::{brief, refused, write_error};
-use super::indexes::IndexNames;
+use super::error::refused;
+use super::failure::{Failure, at};
+use super::footprint::{Footprint, by_id, id_bytes};
 use crate::query::{Filter, Update};
 use crate::store::{Change, StoreError, Unit};
-
-/// Why a change did not happen; the driver's error is kept because its labels say whether to try again.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// An error of the server or the network, while working on this collection.
-    Driver { error: Error, collection: &'static str },
-    /// An error that the port has a name for.
-    Store(StoreError),
-}
-
-impl Failure {
-    /// What the caller of the port gets.
-    pub(super) fn into_store_error(self, names: &IndexNames) -> StoreError {
-        match self {
-            Self::Driver { error, collection } => write_error(&error, collection, names),
-            Self::Store(error) => error,
-        }
-    }
-
-    /// Whether the error carries the label.
-    pub(super) fn has_label(&self, label: &str) -> bool {
-        matches!(self, Self::Driver { error, .. } if error.contains_label(label))
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Driver { error, collection } => write!(formatter, "{collection}: {}", brief(error)),
-            Self::Store(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-/// For `map_err` on operations of the driver.
-pub(super) fn at(collection: &'static str) -> impl Fn(Error) -> Failure {
-    move |error| Failure::Driver { error, collection }
-}
 
 /// Changes of one collection that one command makes.
 pub(super) struct Statement<'a> {
@@ -297,15 +251,6 @@ fn deletion(before: &RawDocument) -> RawDocumentBuf {
     rawdoc! { "q": by_id(before), "limit": 1, "collation": { "locale": "simple" } }
 }
 
-/// The condition on the `_id` of the document.
-fn by_id(document: &RawDocument) -> RawDocumentBuf {
-    let mut equals = RawDocumentBuf::new();
-    if let Ok(Some(id)) = document.get("_id") {
-        equals.append(cstr!("$eq"), id);
-    }
-    rawdoc! { "_id": equals }
-}
-
 /// Whether they have the same bytes. The server stores `_id` first, whatever its place was.
 fn is_same(stored: &RawDocument, before: &RawDocument) -> bool {
     if stored.as_bytes() == before.as_bytes() {
@@ -316,20 +261,6 @@ fn is_same(stored: &RawDocument, before: &RawDocument) -> bool {
     let (id, rest) = (members().filter(|(name, _)| *name == "_id"), members().filter(|(name, _)| *name != "_id"));
     id.chain(rest).for_each(|(name, value)| moved.append(name, value));
     stored.as_bytes() == moved.as_bytes()
-}
-
-/// The `_id` that a change of one document names, as bytes.
-pub(super) fn changed_id(change: &Change) -> Vec<u8> {
-    match change {
-        Change::Insert { document: named, .. }
-        | Change::Replace { before: named, .. }
-        | Change::Delete { before: named, .. } => id_bytes(named),
-        Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_) => Vec::new(),
-    }
-}
-
-fn id_bytes(document: &RawDocument) -> Vec<u8> {
-    by_id(document).into_bytes()
 }
 
 /// The `_id` of a document.

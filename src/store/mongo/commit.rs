@@ -12,7 +12,7 @@
 //! 2. Move the order, check the conditions, compare the documents to change with how they were read, change them, commit.
 //! 3. A unit that is refused gets its answer, and the others begin again without it.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,18 +21,15 @@ use mongodb::ClientSession;
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
 use super::Inner;
-use super::change::{Failure, changed_id};
 use super::counters::{catch_up, raise, whole_number};
 use super::error::{command_error, unavailable};
+use super::failure::Failure;
+use super::footprint::{Footprint, changed_collections};
 use super::order::{self, Beat};
 use super::rounds::{Asker, Rounds, refuse};
 use super::transaction::{Refused, attempt};
-use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
+use crate::store::{Change, StoreError, Unit};
 
-/// How many changes the units of one transaction have together. A larger unit is alone in its transaction.
-const GROUP_CHANGES: usize = 1_000;
-/// How many bytes their documents have together.
-const GROUP_BYTES: usize = 4 * 1024 * 1024;
 /// How long a transaction is tried again while others conflict with it.
 const BUDGET: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE_MS: u64 = 50;
@@ -171,79 +168,4 @@ fn next_group(waiting: &mut VecDeque<Waiter>) -> Vec<Waiter> {
         group.extend(waiting.pop_front());
     }
     group
-}
-
-/// What units read and change.
-#[derive(Debug, Default)]
-pub(super) struct Footprint {
-    /// The collections that conditions and changes by filter read.
-    read: BTreeSet<&'static str>,
-    changed: BTreeSet<&'static str>,
-    /// The `_id`s that changes name, with their collections.
-    named: HashSet<(&'static str, Vec<u8>)>,
-    /// How many changes there are, and how many bytes of documents.
-    changes: usize,
-    bytes: usize,
-    /// Whether a document is changed twice, or documents by a filter: then changes keep their order.
-    pub(super) is_ordered: bool,
-}
-
-impl Footprint {
-    pub(super) fn of(unit: &Unit) -> Self {
-        let mut footprint = Self { changes: unit.changes.len(), changed: changed_collections(unit), ..Self::default() };
-        for condition in &unit.conditions {
-            footprint.read.insert(match condition {
-                Condition::Exists { collection, .. } | Condition::None { collection, .. } => collection,
-                Condition::Unchanged { .. } => SCOPES,
-            });
-        }
-        for change in &unit.changes {
-            let collection = change.collection();
-            match change {
-                Change::DeleteMany { .. } | Change::UpdateMany { .. } => {
-                    footprint.read.insert(collection);
-                    footprint.is_ordered = true;
-                }
-                Change::Append(numbered) => footprint.bytes += numbered.bytes,
-                Change::Insert { document: after, .. } | Change::Replace { after, .. } => {
-                    footprint.bytes += after.as_bytes().len();
-                    footprint.is_ordered |= !footprint.named.insert((collection, changed_id(change)));
-                }
-                Change::Delete { before, .. } => {
-                    footprint.bytes += before.as_bytes().len();
-                    footprint.is_ordered |= !footprint.named.insert((collection, changed_id(change)));
-                }
-            }
-        }
-        footprint
-    }
-
-    /// Whether units with both footprints can share a transaction.
-    fn has_place_for(&self, other: &Self) -> bool {
-        self.changes + other.changes <= GROUP_CHANGES
-            && self.bytes + other.bytes <= GROUP_BYTES
-            && !self.is_ordered
-            && !other.is_ordered
-            && self.read.is_disjoint(&other.changed)
-            && self.changed.is_disjoint(&other.read)
-            && self.named.is_disjoint(&other.named)
-    }
-
-    fn add(&mut self, other: Self) {
-        self.read.extend(other.read);
-        self.changed.extend(other.changed);
-        self.named.extend(other.named);
-        self.changes += other.changes;
-        self.bytes += other.bytes;
-        self.is_ordered |= other.is_ordered;
-    }
-}
-
-/// The collections in which the unit may change something.
-fn changed_collections(unit: &Unit) -> BTreeSet<&'static str> {
-    let mut changed: BTreeSet<_> = unit.changes.iter().map(Change::collection).collect();
-    if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
-        changed.insert(SCOPES);
-    }
-    changed
 }

@@ -6,9 +6,9 @@ use bson::{Bson, doc};
 use mongodb::ClientSession;
 
 use super::Inner;
-use super::change::{Failure, at};
 use super::counters::whole_number;
 use super::error::is_duplicate;
+use super::failure::{Failure, at};
 use crate::query::Filter;
 use crate::store::{Condition, SCOPES, StoreError};
 

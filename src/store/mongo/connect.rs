@@ -9,8 +9,7 @@ use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreferenc
 use mongodb::{Client, Database};
 
 use super::error::{UNINITIATED, connect_error, unavailable};
-use super::presence::Presence;
-use super::totals::Epoch;
+use super::presence::{Epoch, Presence};
 use crate::store::StoreError;
 
 /// The wire version of MongoDB 5.0, the oldest release with snapshot reads outside of transactions.

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
-use super::indexes::IndexNames;
+use super::index_names::IndexNames;
 use crate::store::StoreError;
 
 /// `DuplicateKey`.

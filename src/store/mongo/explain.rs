@@ -14,8 +14,8 @@ use super::Inner;
 use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
-use super::read::{self, total_from};
-use super::totals;
+use super::read;
+use super::totals::{self, total_from};
 use crate::store::question::{Split, is_by_field, unguarded};
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 

@@ -1,7 +1,5 @@
 //! Creates the declared collections and indexes, and keeps those of an operator.
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
@@ -25,27 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LISTED: i32 = 5;
 /// The prefix of an index name if another index has the declared name.
 const PREFIX: &str = "inventory_";
-
-/// The declared names of indexes that have another name on the server.
-#[derive(Debug, Default)]
-pub(super) struct IndexNames(RwLock<HashMap<(String, String), &'static str>>);
-
-impl IndexNames {
-    /// The declared name of the index that the server calls `name`.
-    pub(super) fn declared(&self, collection: &str, name: &str) -> String {
-        if name == "_id_" {
-            return "_id".to_owned();
-        }
-        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let declared = names.get(&(collection.to_owned(), name.to_owned()));
-        declared.map_or_else(|| name.to_owned(), |declared| (*declared).to_owned())
-    }
-
-    fn learn(&self, collection: &str, name: &str, declared: &'static str) {
-        let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        names.insert((collection.to_owned(), name.to_owned()), declared);
-    }
-}
 
 /// Creates the collections and indexes that do not exist yet.
 pub(super) async fn prepare(inner: &Inner, collections: &[CollectionSpec]) -> Result<(), StoreError> {

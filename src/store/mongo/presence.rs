@@ -5,6 +5,7 @@
 //! until the monitor sees a server again. So no queue builds up in an outage, and it ends without a restart.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mongodb::event::EventHandler;
@@ -15,10 +16,24 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::totals::Epoch;
-
 /// A server that did not answer the driver's monitor for this long may be silent. The monitor checks every second.
 const SILENCE: Duration = Duration::from_secs(2);
+
+/// Counts the times that connections to the server broke.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Epoch(Arc<AtomicU64>);
+
+impl Epoch {
+    /// Connections broke: the comparison must be repeated.
+    pub(super) fn advance(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often they broke.
+    pub(super) fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// What is known of the server that takes writes.
 #[derive(Debug, Clone)]

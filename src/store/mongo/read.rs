@@ -3,7 +3,7 @@
 //! The driver sets its own read concern, so these are raw commands: each names what it reads. What a server that stepped down did
 //! not answer is repeated here, as the driver repeats its own queries.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::raw::RawDocumentBuf;
 use bson::{Document, Timestamp, doc};
@@ -13,28 +13,23 @@ use mongodb::error::Error;
 use super::Inner;
 use super::connect::Topology;
 use super::error::{is_away, is_snapshot_lost, query_error};
-use super::totals::count;
 use crate::query::{Filter, Node, Test, keys_beside};
 use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::question::{KEYS, is_by_field};
-use crate::store::{Documents, FindQuery, Page, StoreError};
+use crate::store::{Documents, FindQuery, StoreError};
 
 /// Documents the server packs into one answer when there is no limit; it stops earlier at 16 MiB.
 const BATCH: u32 = 10_000;
 /// The same for an answer in chunks.
 const CHUNK: u32 = 500;
 
-/// The documents that the query selects, and with `counts` how many there are in all.
-///
-/// The server counts only if the page does not show the number.
-pub(super) async fn page(
+/// The documents that the query selects.
+pub(super) async fn documents(
     inner: &Inner,
     moment: Option<Timestamp>,
     collection: &str,
     query: &FindQuery,
-    counts: bool,
-) -> Result<Page, StoreError> {
-    let started = Instant::now();
+) -> Result<Documents, StoreError> {
     let mut reading = Reading::open(inner, moment, collection, query, batch(query.limit, BATCH)).await?;
     let mut documents = Documents::new();
     while reading.advance(&mut documents).await? {
@@ -42,21 +37,7 @@ pub(super) async fn page(
             return Err(StoreError::TooLarge);
         }
     }
-    let left = query.max_time.saturating_sub(started.elapsed());
-    let total = match total_from(query, documents.len() as u64) {
-        Some(total) => total,
-        None if counts => count(inner, moment, collection, &query.filter, left).await?,
-        None => 0,
-    };
-    // The server reports the work of a query only in `explain`, which would run it again.
-    Ok(Page { documents, total, hint: None })
-}
-
-/// The total, where the page is the last one and not beyond the end.
-pub(super) fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
-    let is_last = query.limit == 0 || found < query.limit;
-    let is_within = found > 0 || query.skip == 0;
-    (is_last && is_within).then_some(query.skip + found)
+    Ok(documents)
 }
 
 /// Begins to read what the query selects.
@@ -261,30 +242,11 @@ fn batch(limit: u64, most: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn query(skip: u64, limit: u64) -> FindQuery {
-        FindQuery { skip, limit, ..FindQuery::new(Filter::all(), Duration::from_secs(1)) }
-    }
-
-    #[test]
-    fn a_page_that_is_not_full_tells_the_total() {
-        assert_eq!(total_from(&query(0, 10), 3), Some(3));
-        assert_eq!(total_from(&query(20, 10), 3), Some(23));
-        assert_eq!(total_from(&query(5, 0), 3), Some(8));
-        assert_eq!(total_from(&query(0, 10), 0), Some(0));
-    }
-
     #[test]
     fn only_a_single_document_found_by_its_key_needs_no_snapshot() {
         let about = |filter, limit| is_about_one(&FindQuery::new(filter, Duration::from_secs(1)).limited(limit));
         assert!(about(Filter::equals("public_id", 7), 1) && about(Filter::equals("_id", 7), 1));
         assert!(!about(Filter::equals("public_id", 7), 0) && !about(Filter::equals("name", 7), 1));
         assert!(!about(Filter::one_of("public_id", vec![7.into(), 8.into()]), 1) && !about(Filter::all(), 1));
-    }
-
-    #[test]
-    fn a_full_page_or_one_beyond_the_end_does_not() {
-        assert_eq!(total_from(&query(0, 10), 10), None);
-        assert_eq!(total_from(&query(20, 10), 0), None);
-        assert_eq!(total_from(&query(20, 0), 0), None);
     }
 }

@@ -8,8 +8,7 @@
 //! Then it is compared again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bson::raw::RawDocument;
@@ -18,24 +17,10 @@ use bson::{Bson, Document, Timestamp, doc};
 use super::Inner;
 use super::connect::Topology;
 use super::error::command_error;
+use super::presence::Epoch;
 use super::read::{open_command, stages_command};
 use crate::query::Filter;
-use crate::store::StoreError;
-
-/// Counts the times that connections to the server broke.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Epoch(Arc<AtomicU64>);
-
-impl Epoch {
-    /// Connections broke: the comparison must be repeated.
-    pub(super) fn advance(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::store::{FindQuery, StoreError};
 
 /// Which collections' kept numbers can be trusted.
 #[derive(Debug, Default)]
@@ -77,6 +62,13 @@ pub(super) async fn count(
         all if all.is_empty() && moment.is_none() => count_all(inner, collection, max_time).await,
         filter => matching(inner, moment, collection, filter, max_time).await,
     }
+}
+
+/// The total, where the page is the last one and not beyond the end.
+pub(super) fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
+    let is_last = query.limit == 0 || found < query.limit;
+    let is_within = found > 0 || query.skip == 0;
+    (is_last && is_within).then_some(query.skip + found)
 }
 
 async fn count_all(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {
@@ -160,4 +152,28 @@ fn number_in(answer: &RawDocument) -> Result<u64, StoreError> {
     counted
         .and_then(|counted| u64::try_from(counted).ok())
         .ok_or_else(|| StoreError::backend("the server's answer to a count has no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(skip: u64, limit: u64) -> FindQuery {
+        FindQuery { skip, limit, ..FindQuery::new(Filter::all(), Duration::from_secs(1)) }
+    }
+
+    #[test]
+    fn a_page_that_is_not_full_tells_the_total() {
+        assert_eq!(total_from(&query(0, 10), 3), Some(3));
+        assert_eq!(total_from(&query(20, 10), 3), Some(23));
+        assert_eq!(total_from(&query(5, 0), 3), Some(8));
+        assert_eq!(total_from(&query(0, 10), 0), Some(0));
+    }
+
+    #[test]
+    fn a_full_page_or_one_beyond_the_end_does_not() {
+        assert_eq!(total_from(&query(0, 10), 10), None);
+        assert_eq!(total_from(&query(20, 10), 0), None);
+        assert_eq!(total_from(&query(20, 0), 0), None);
+    }
 }

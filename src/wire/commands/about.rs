@@ -9,7 +9,7 @@ use super::{Reading, done};
 use crate::query::FOLLOWS;
 use crate::service::tools::COLLECTIONS;
 use crate::wire::error::{WireError, code};
-use crate::wire::server::MOST_CONNECTIONS;
+use crate::wire::shared::MOST_CONNECTIONS;
 
 /// What this program calls itself.
 const PROCESS: &str = env!("CARGO_PKG_NAME");

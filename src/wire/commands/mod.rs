@@ -20,8 +20,8 @@ use bson::{Document, RawDocumentBuf};
 
 use self::options::Options;
 use super::error::{WireError, code};
-use super::server::Shared;
 use super::session::Session;
+use super::shared::Shared;
 use crate::admission::Ticket;
 use crate::service::{Caller, Services};
 

@@ -7,7 +7,7 @@ use bson::Bson;
 use super::calendar::Moment;
 use super::{Zone, coerced, time_zone};
 use crate::query::error::EvalError;
-use crate::query::expr::call::Arguments;
+use crate::query::expr::core::call::Arguments;
 use crate::query::expr::value::{Outcome, failure, found, is_nullish, null, shown, type_name};
 
 const ISO: &str = "%Y-%m-%dT%H:%M:%S.%LZ";

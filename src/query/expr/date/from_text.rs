@@ -7,7 +7,7 @@ use super::format::check;
 use super::time_zone;
 use super::zone::{Zone, offset};
 use crate::query::error::EvalError;
-use crate::query::expr::call::Arguments;
+use crate::query::expr::core::call::Arguments;
 use crate::query::expr::value::{Outcome, failure, is_nullish, null, shown, type_name};
 
 /// MongoDB's number for a text that is no date.

@@ -11,7 +11,7 @@ mod zone;
 use bson::oid::ObjectId;
 use bson::{Bson, Timestamp};
 
-use super::call::{Arguments, Folding, Names, Operator, Shape};
+use super::core::call::{Arguments, Folding, Names, Operator, Shape};
 use super::value::{failure, is_nullish, type_name};
 use crate::query::error::EvalError;
 

@@ -5,9 +5,9 @@ use bson::{Bson, DateTime, doc};
 use super::calendar::{DAY, Moment, days_from_civil, first_iso_monday};
 use super::{coerced, int, time_zone};
 use crate::query::error::{EvalError, QueryError};
-use crate::query::expr::call::{Arguments, Operator};
-use crate::query::expr::evaluate::ExprNode;
-use crate::query::expr::parse::{ExprParser, call};
+use crate::query::expr::core::call::{Arguments, Operator};
+use crate::query::expr::core::evaluate::ExprNode;
+use crate::query::expr::core::parse::{ExprParser, call};
 use crate::query::expr::value::{Number, Outcome, failure, found, is_nullish, null, shown, type_name};
 
 /// A date, or `{date: date, timezone: name}`.

@@ -5,7 +5,7 @@ use bson::{Bson, DateTime};
 use super::calendar::{DAY, days_from_civil, days_in_month};
 use super::{Zone, millis, present, time_zone};
 use crate::query::error::EvalError;
-use crate::query::expr::call::Arguments;
+use crate::query::expr::core::call::Arguments;
 use crate::query::expr::value::{Number, Outcome, failure, null};
 
 /// A unit of time.

@@ -6,7 +6,7 @@ use super::calendar::{DAY, Moment, days_from_civil, weekday};
 use super::shift::TimeUnit;
 use super::{Zone, millis, present, time_zone};
 use crate::query::error::EvalError;
-use crate::query::expr::call::Arguments;
+use crate::query::expr::core::call::Arguments;
 use crate::query::expr::value::{Number, Outcome, Value, failure, found, is_nullish, null, shown, type_name};
 
 /// The day with which a week begins, 0 for Sunday.

@@ -1,4 +1,4 @@
-//! A caller's reach: the groups that the caller may put users into, and the users whom the caller may change.
+//! Delegation: the groups that the caller may put users into, and the users whom the caller may change.
 //! docs/api.md, Who may change whom.
 //!
 //! A group *exceeds* a user when it holds a right that the user lacks. It also does when an activated access list gives

@@ -4,26 +4,49 @@ use bson::Bson;
 
 use super::evaluate::{ExprNode, Scope};
 use super::parse::ExprParser;
-use super::value::{Outcome, Value, type_name};
 use crate::query::budget::Budget;
 use crate::query::error::{EvalError, QueryError};
+use crate::query::expr::value::{Outcome, Value, type_name};
+use crate::suggest::hint;
 
 /// An operator: its notation and what it does.
 #[derive(Debug)]
-pub(super) struct Operator {
+pub(in crate::query::expr) struct Operator {
     /// With the dollar sign.
-    pub(super) name: &'static str,
+    pub(in crate::query::expr) name: &'static str,
     /// What operands it takes.
-    pub(super) shape: Shape,
+    pub(in crate::query::expr) shape: Shape,
     /// What is done ahead when operands are constant.
-    pub(super) folding: Folding,
+    pub(in crate::query::expr) folding: Folding,
     /// Computes the value.
-    pub(super) run: fn(&Arguments<'_>) -> Outcome,
+    pub(in crate::query::expr) run: fn(&Arguments<'_>) -> Outcome,
+}
+
+/// The families of operators. The table is made above the core and given to the parser, because the families need the core.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::query::expr) struct OperatorTable(pub(in crate::query::expr) &'static [&'static [Operator]]);
+
+impl OperatorTable {
+    /// Every operator.
+    pub(in crate::query::expr) fn all(self) -> impl Iterator<Item = &'static Operator> {
+        self.0.iter().copied().flatten()
+    }
+
+    /// The operator of this name, dollar sign included.
+    pub(in crate::query::expr) fn find(self, name: &str) -> Option<&'static Operator> {
+        self.all().find(|operator| operator.name == name)
+    }
+
+    /// `, did you mean $size?` where the name is like one of an operator, else nothing.
+    pub(in crate::query::expr) fn nearest_to(self, name: &str) -> String {
+        let known: Vec<&str> = self.all().map(|operator| operator.name).collect();
+        hint(name, &known)
+    }
 }
 
 /// The operands that an operator takes.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(in crate::query::expr) enum Shape {
     /// A list of this many; a single one needs no list.
     Exactly(usize),
     /// A list of at least the first number of operands, and at most the second.
@@ -44,18 +67,18 @@ pub(super) enum Shape {
 
 /// Named operands, and MongoDB's numbers for the mistakes with them.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(in crate::query::expr) struct Names {
     /// When the operand is no document.
-    pub(super) not_an_object: i32,
+    pub(in crate::query::expr) not_an_object: i32,
     /// When there is a name too many.
-    pub(super) unknown: i32,
+    pub(in crate::query::expr) unknown: i32,
     /// The names in the order of evaluation; required ones have an error number.
-    pub(super) known: &'static [(&'static str, Option<i32>)],
+    pub(in crate::query::expr) known: &'static [(&'static str, Option<i32>)],
 }
 
 /// What may be computed without a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Folding {
+pub(in crate::query::expr) enum Folding {
     /// The whole, when all operands are constant.
     Whole,
     /// Also neighbouring constants among other operands.
@@ -70,16 +93,16 @@ pub(super) enum Folding {
 
 /// An operator together with its operands.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(in crate::query::expr) struct Call {
     /// Which one.
-    pub(super) operator: &'static Operator,
+    pub(in crate::query::expr) operator: &'static Operator,
     /// Its operands; absent ones only where they are named.
-    pub(super) operands: Vec<Option<ExprNode>>,
+    pub(in crate::query::expr) operands: Vec<Option<ExprNode>>,
 }
 
 /// The operands of a call, computed when they are asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arguments<'a> {
+pub(in crate::query::expr) struct Arguments<'a> {
     operator: &'static Operator,
     operands: &'a [Option<ExprNode>],
     scope: &'a Scope<'a>,
@@ -87,57 +110,57 @@ pub(super) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// For running a call.
-    pub(super) fn new(call: &'a Call, scope: &'a Scope<'a>) -> Self {
+    pub(in crate::query::expr) fn new(call: &'a Call, scope: &'a Scope<'a>) -> Self {
         Self { operator: call.operator, operands: &call.operands, scope }
     }
 
     /// The operator's name, for messages.
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::query::expr) fn name(&self) -> &'static str {
         self.operator.name
     }
 
     /// The budget of the expression, for operators with large results.
-    pub(super) fn budget(&self) -> &'a Budget {
+    pub(in crate::query::expr) fn budget(&self) -> &'a Budget {
         self.scope.budget()
     }
 
     /// How many operands there are.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::query::expr) fn len(&self) -> usize {
         self.operands.len()
     }
 
     /// Whether the operand is written down at all.
-    pub(super) fn is_given(&self, index: usize) -> bool {
+    pub(in crate::query::expr) fn is_given(&self, index: usize) -> bool {
         matches!(self.operands.get(index), Some(Some(_)))
     }
 
     /// Whether the operand is the same for every document.
-    pub(super) fn is_constant(&self, index: usize) -> bool {
+    pub(in crate::query::expr) fn is_constant(&self, index: usize) -> bool {
         matches!(self.operands.get(index), Some(Some(ExprNode::Constant(_))))
     }
 
     /// How many elements an operand has that is an array of the document; nothing where it has to be computed to know.
-    pub(super) fn length_in_place(&self, index: usize) -> Result<Option<usize>, EvalError> {
+    pub(in crate::query::expr) fn length_in_place(&self, index: usize) -> Result<Option<usize>, EvalError> {
         self.node(index).map_or(Ok(None), |node| node.length_in_place(self.scope))
     }
 
     /// An operand as it is written down.
-    pub(super) fn node(&self, index: usize) -> Option<&'a ExprNode> {
+    pub(in crate::query::expr) fn node(&self, index: usize) -> Option<&'a ExprNode> {
         self.operands.get(index).and_then(Option::as_ref)
     }
 
     /// The value of a part of an operand.
-    pub(super) fn evaluate(&self, node: &ExprNode) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, node: &ExprNode) -> Outcome {
         node.evaluate(self.scope)
     }
 
     /// The operands of a call inside an operand.
-    pub(super) fn of(&self, call: &'a Call) -> Self {
+    pub(in crate::query::expr) fn of(&self, call: &'a Call) -> Self {
         Self::new(call, self.scope)
     }
 
     /// The value of an operand; an absent one is missing.
-    pub(super) fn value(&self, index: usize) -> Outcome {
+    pub(in crate::query::expr) fn value(&self, index: usize) -> Outcome {
         match self.operands.get(index) {
             Some(Some(node)) => node.evaluate(self.scope),
             _ => Ok(None),
@@ -145,12 +168,12 @@ impl<'a> Arguments<'a> {
     }
 
     /// All values in their order, each computed when its turn comes.
-    pub(super) fn each(&self) -> impl Iterator<Item = Outcome> + '_ {
+    pub(in crate::query::expr) fn each(&self) -> impl Iterator<Item = Outcome> + '_ {
         (0..self.len()).map(|index| self.value(index))
     }
 
     /// The first `N` values, all of them computed.
-    pub(super) fn values<const N: usize>(&self) -> Result<[Value; N], EvalError> {
+    pub(in crate::query::expr) fn values<const N: usize>(&self) -> Result<[Value; N], EvalError> {
         let mut values = [const { None }; N];
         for (index, slot) in values.iter_mut().enumerate() {
             *slot = self.value(index)?;
@@ -159,12 +182,17 @@ impl<'a> Arguments<'a> {
     }
 
     /// A failure that says which type was found.
-    pub(super) fn wrong_type<T>(&self, code: i32, what: &str, value: Option<&Bson>) -> Result<T, EvalError> {
+    pub(in crate::query::expr) fn wrong_type<T>(
+        &self,
+        code: i32,
+        what: &str,
+        value: Option<&Bson>,
+    ) -> Result<T, EvalError> {
         Err(EvalError::new(code, format!("{} {what}, not {}", self.name(), type_name(value))))
     }
 
     /// A failure whose message begins with the operator's name.
-    pub(super) fn fail<T>(&self, code: i32, message: &str) -> Result<T, EvalError> {
+    pub(in crate::query::expr) fn fail<T>(&self, code: i32, message: &str) -> Result<T, EvalError> {
         Err(EvalError::new(code, format!("{} {message}", self.name())))
     }
 }

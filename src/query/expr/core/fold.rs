@@ -8,13 +8,13 @@ use bson::{Bson, Document};
 
 use super::call::{Call, Folding};
 use super::evaluate::{ExprNode, Root, Scope};
-use super::value::{Value, is_nullish, is_true, type_name};
 use super::variables::Switch;
 use crate::query::budget::Budget;
 use crate::query::error::EvalError;
+use crate::query::expr::value::{Value, is_nullish, is_true, type_name};
 
 /// The same expression with its constant parts computed.
-pub(super) fn fold(node: ExprNode, budget: &Budget) -> Result<ExprNode, EvalError> {
+pub(in crate::query::expr) fn fold(node: ExprNode, budget: &Budget) -> Result<ExprNode, EvalError> {
     Ok(match node {
         ExprNode::Array(elements) => array(fold_all(elements, budget)?),
         ExprNode::Object(members) => object(

@@ -1,48 +1,7 @@
-//! What conditions demand: who may evaluate them, and on which documents.
-//!
-//! This is the one place that decides it. There is no catch-all arm, so a new operator does not compile until it is
-//! classified here.
+//! What each condition demands.
 
-use super::tree::{Node, Test};
-
-/// How many operators the expressions of a filter may have together for a server to be asked.
-const MOST_OPERATORS: usize = 16;
-
-/// What a condition demands, from the least to the most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Demand {
-    /// A comparison: it cannot fail, and takes next to no time. The store or the service evaluates it, also on hidden
-    /// documents.
-    Plain,
-    /// A regular expression, which may take long. A server may be asked where nothing is hidden.
-    Pattern,
-    /// Expressions with this number of operators, all of them flat. A server may be asked where nothing is hidden.
-    Flat(usize),
-    /// It is evaluated in the service, within the memory and the time of the request.
-    Service,
-}
-
-impl Demand {
-    /// The maximum demand of what is sent to a server.
-    pub const MOST_OF_SERVER: Self = Self::Flat(MOST_OPERATORS);
-
-    /// What both demand together.
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Flat(one), Self::Flat(two)) => Self::of_flat(one + two),
-            (one, other) => one.max(other),
-        }
-    }
-
-    /// The demand of an expression with this number of flat operators.
-    pub(super) fn of_flat(operators: usize) -> Self {
-        if operators <= MOST_OPERATORS { Self::Flat(operators) } else { Self::Service }
-    }
-
-    fn of_all(demands: impl Iterator<Item = Self>) -> Self {
-        demands.fold(Self::Plain, Self::and)
-    }
-}
+use super::Demand;
+use crate::query::tree::{Node, Test};
 
 impl Node {
     /// What the condition demands.

@@ -2,17 +2,17 @@
 
 use bson::{Bson, Document};
 
-use super::bits::{BitQuestion, BitTest};
-use super::compare::number;
-use super::error::{QueryError, code};
+use crate::query::bits::{BitQuestion, BitTest};
+use crate::query::compare::number;
+use crate::query::error::{QueryError, code};
 
-use super::number::Number;
 use super::parser::{Level, Parser, TOP_OPERATORS};
-use super::path::Path;
-use super::raw::View;
-use super::regex::Regex;
-use super::tree::{InSet, Node, Operand, Test};
-use super::types::TypeSet;
+use crate::query::number::Number;
+use crate::query::path::Path;
+use crate::query::raw::View;
+use crate::query::regex::Regex;
+use crate::query::tree::{InSet, Node, Operand, Test};
+use crate::query::types::TypeSet;
 use crate::suggest::hint;
 
 /// An operator and its operand.
@@ -64,17 +64,17 @@ const OPERATORS: [(&str, Parse); 27] = [
 const DISTANCES: [&str; 2] = ["$minDistance", "$maxDistance"];
 
 /// The names of the operators of a field.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(in crate::query) fn names() -> impl Iterator<Item = &'static str> {
     OPERATORS.iter().map(|(name, _)| *name)
 }
 
 /// Parses `name: value` where `name` is a path.
-pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
+pub(in crate::query) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
     parse_condition(parser, &Path::new(name), value)
 }
 
-/// Parses the condition on a path.
-pub(super) fn parse_condition(parser: &mut Parser, path: &Path, value: &Bson) -> Result<Node, QueryError> {
+/// Parses what is said of a path.
+pub(in crate::query) fn parse_condition(parser: &mut Parser, path: &Path, value: &Bson) -> Result<Node, QueryError> {
     match value {
         Bson::Document(document) if is_operators(document) => {
             let tests = operators(parser, document)?;
@@ -93,12 +93,12 @@ fn node(path: Path, test: Test) -> Node {
 }
 
 /// The parts of a reference to a document are members with a dollar sign that can be asked for, by plain values alone.
-pub(super) fn part_of_reference(parser: &Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
+pub(in crate::query) fn part_of_reference(parser: &Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
     operand(parser, value).map(|operand| Node::Path(Path::new(name), Test::Eq(operand)))
 }
 
 /// A document is one of operators when its first name begins with `$`, references to documents excepted.
-pub(super) fn is_operators(document: &Document) -> bool {
+pub(in crate::query) fn is_operators(document: &Document) -> bool {
     begins_with_dollar(document) && !(document.contains_key("$ref") && document.contains_key("$id"))
 }
 
@@ -176,7 +176,7 @@ fn server(parser: &mut Parser, said: &Said<'_>) -> Result<Option<Test>, QueryErr
 }
 
 /// What MongoDB takes for true: everything but false, zero, null and undefined.
-pub(super) fn truthy(value: &Bson) -> bool {
+pub(in crate::query) fn truthy(value: &Bson) -> bool {
     match value {
         Bson::Boolean(truth) => *truth,
         Bson::Null | Bson::Undefined => false,

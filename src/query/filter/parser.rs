@@ -4,17 +4,18 @@ use std::cmp::Ordering;
 
 use bson::{Bson, DateTime, Document};
 
-use super::budget::{Budget, Effort};
-use super::compare::number;
-use super::computed::Computed;
-use super::entry;
-use super::error::{Location, QueryError, code};
-use super::filter::Limits;
-use super::number::Number;
+use super::Limits;
 use super::operators::{parse_condition, parse_field, part_of_reference};
-use super::path::Path;
-use super::schema::Schema;
-use super::tree::Node;
+use crate::query::budget::{Budget, Effort};
+use crate::query::compare::number;
+use crate::query::computed::Computed;
+use crate::query::entry;
+use crate::query::error::{QueryError, code};
+use crate::query::number::Number;
+use crate::query::parse_context::Location;
+use crate::query::path::Path;
+use crate::query::schema::Schema;
+use crate::query::tree::Node;
 use crate::suggest::hint;
 
 /// Whether a value is cheap to compare with and has nothing inside.
@@ -31,7 +32,7 @@ fn is_plain(value: &Bson) -> bool {
 
 /// What a document of conditions is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(in crate::query) enum Level {
     /// The filter itself.
     Top,
     /// The operand of `$elemMatch`, or a logical operator in it.
@@ -39,21 +40,21 @@ pub(super) enum Level {
 }
 
 /// The state of one parse.
-pub(super) struct Parser {
-    pub(super) limits: Limits,
-    pub(super) at: Location,
-    pub(super) server: Option<&'static str>,
-    /// An operator that was used and that MongoDB does not allow together with the positional projection.
-    pub(super) names_no_element: Option<&'static str>,
+pub(in crate::query) struct Parser {
+    pub(in crate::query) limits: Limits,
+    pub(in crate::query) at: Location,
+    pub(in crate::query) server: Option<&'static str>,
+    /// An operator that there was and that MongoDB does not have together with the positional projection.
+    pub(in crate::query) names_no_element: Option<&'static str>,
     /// Whether there was a condition of the service on a field.
-    pub(super) has_own: bool,
-    /// Whether `$jsonSchema` is allowed here.
+    pub(in crate::query) has_own: bool,
+    /// Whether `$jsonSchema` may stand here.
     schemas: bool,
     nodes: usize,
 }
 
-/// The operators that are allowed where a field name could be.
-pub(super) const TOP_OPERATORS: [&str; 11] = [
+/// The operators that stand where a field name could.
+pub(in crate::query) const TOP_OPERATORS: [&str; 11] = [
     "$sampleRate",
     "$and",
     "$or",
@@ -69,7 +70,7 @@ pub(super) const TOP_OPERATORS: [&str; 11] = [
 
 impl Parser {
     /// A parser at the top of the document that `root` names.
-    pub(super) fn at(limits: Limits, root: &'static str) -> Self {
+    pub(in crate::query) fn at(limits: Limits, root: &'static str) -> Self {
         Self {
             limits,
             at: Location::new(root).with_max_regex_chars(limits.max_regex_chars),
@@ -82,27 +83,27 @@ impl Parser {
     }
 
     /// The same parser, for the conditions in projections.
-    pub(super) fn without_schemas(self) -> Self {
+    pub(in crate::query) fn without_schemas(self) -> Self {
         Self { schemas: false, ..self }
     }
 
     /// The same parser with the time that `$$NOW` is.
-    pub(super) fn with_now(self, now: DateTime) -> Self {
+    pub(in crate::query) fn with_now(self, now: DateTime) -> Self {
         Self { at: self.at.with_now(Some(now)), ..self }
     }
 
     /// The same parser with no more effort than that.
-    pub(super) fn with_effort(self, effort: &Effort) -> Self {
+    pub(in crate::query) fn with_effort(self, effort: &Effort) -> Self {
         self.with_budget(effort.budget())
     }
 
     /// What is computed ahead has this budget.
-    pub(super) fn with_budget(self, budget: Budget) -> Self {
+    pub(in crate::query) fn with_budget(self, budget: Budget) -> Self {
         Self { at: self.at.with_budget(budget), ..self }
     }
 
     /// Parses within one more step of the location.
-    pub(super) fn within<T>(
+    pub(in crate::query) fn within<T>(
         &mut self,
         step: impl Into<String>,
         parse: impl FnOnce(&mut Self) -> Result<T, QueryError>,
@@ -113,12 +114,12 @@ impl Parser {
         Ok(parsed)
     }
 
-    pub(super) fn bad<T>(&self, message: impl Into<String>) -> Result<T, QueryError> {
+    pub(in crate::query) fn bad<T>(&self, message: impl Into<String>) -> Result<T, QueryError> {
         Err(self.at.malformed(code::BAD_VALUE, message))
     }
 
     /// Looks at everything before anything is compiled: the limits, and JavaScript in whatever place.
-    pub(super) fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
+    pub(in crate::query) fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
         for (name, value) in document {
             self.within(name.clone(), |parser| {
                 if matches!(name.as_str(), "$where" | "$function" | "$accumulator") {
@@ -180,7 +181,7 @@ impl Parser {
     }
 
     /// Parses a document of conditions.
-    pub(super) fn document(&mut self, document: &Document, level: Level) -> Result<Node, QueryError> {
+    pub(in crate::query) fn document(&mut self, document: &Document, level: Level) -> Result<Node, QueryError> {
         let mut nodes = Vec::with_capacity(document.len());
         for (name, value) in document {
             let node = self.within(name.clone(), |parser| {

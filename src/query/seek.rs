@@ -7,9 +7,10 @@
 use bson::{Bson, Document, doc};
 
 use super::compare::number;
-use super::error::{Location, QueryError, code};
+use super::error::{QueryError, code};
 use super::filter::{Filter, Limits};
 use super::number::Number;
+use super::parse_context::Location;
 use super::path::Path;
 use super::sort::{Sort, SortKey};
 
@@ -107,11 +108,11 @@ impl Sort {
     ///
     /// # Errors
     /// A value that no condition can compare: an array in an array, a regular expression, code.
-    pub fn behind(&self, key: &[Bson], unique: &str) -> Result<Filter, QueryError> {
+    pub fn seek(&self, key: &[Bson], unique: &str) -> Result<Filter, QueryError> {
         let mut branches = Vec::new();
         let mut equal: Vec<Document> = Vec::new();
         for (SortKey { path, descending }, value) in self.keys().iter().zip(key) {
-            let (behind, here) = if path.as_str() == unique {
+            let (after, here) = if path.as_str() == unique {
                 let operator = if *descending { "$lt" } else { "$gt" };
                 (doc! { unique: { operator: value.clone() } }, None)
             } else {
@@ -120,7 +121,7 @@ impl Sort {
                 (doc! { "$nor": [with.clone()] }, Some(doc! { "$and": [{ "$nor": [before] }, with] }))
             };
             let mut branch = equal.clone();
-            branch.push(behind);
+            branch.push(after);
             branches.push(if branch.len() == 1 {
                 branch.remove(0)
             } else {
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_position_is_what_the_order_puts_there() {
+    fn after_a_position_is_what_the_order_puts_there() {
         let documents: Vec<RawDocumentBuf> =
             documents().iter().map(|document| RawDocumentBuf::try_from(document).expect("a document")).collect();
         let order = |path: &str| [false, true].map(|down| Sort::by(path, down).then("public_id", false));
@@ -290,15 +291,15 @@ mod tests {
                 let key = sort.key_of(position).expect("a key");
                 let key_values = key.to_bson();
                 let is_nested = key_values.iter().any(|value| value.as_array().is_some());
-                let filter = match sort.behind(&key_values, "public_id") {
+                let filter = match sort.seek(&key_values, "public_id") {
                     Ok(filter) => filter,
                     Err(_) if is_nested => continue,
                     Err(error) => panic!("{error:?}"),
                 };
                 for document in &documents {
-                    let is_behind = sort.compare(&sort.key_of(document).expect("a key"), &key) == Ordering::Greater;
+                    let is_after = sort.compare(&sort.key_of(document).expect("a key"), &key) == Ordering::Greater;
                     let matches = filter.matches(document).expect("a verdict");
-                    assert_eq!(matches, is_behind, "{sort:?}: {document:?} behind {position:?}");
+                    assert_eq!(matches, is_after, "{sort:?}: {document:?} after {position:?}");
                 }
             }
         }
@@ -331,13 +332,13 @@ mod tests {
             for position in documents() {
                 let position = RawDocumentBuf::try_from(&position).expect("a document");
                 let key = sort.key_of(&position).expect("a key");
-                let filter = sort.behind(&key.to_bson(), "public_id").expect("a condition");
+                let filter = sort.seek(&key.to_bson(), "public_id").expect("a condition");
                 for document in &others {
-                    let is_behind = sort.compare(&sort.key_of(document).expect("a key"), &key) == Ordering::Greater;
+                    let is_after = sort.compare(&sort.key_of(document).expect("a key"), &key) == Ordering::Greater;
                     assert_eq!(
                         filter.matches(document).expect("a verdict"),
-                        is_behind,
-                        "{sort:?}: {document:?} behind {position:?}"
+                        is_after,
+                        "{sort:?}: {document:?} after {position:?}"
                     );
                 }
             }
@@ -348,7 +349,7 @@ mod tests {
     fn a_value_that_no_condition_compares_is_refused() {
         for value in incomparable() {
             let key = [value.clone(), 1.into()];
-            assert!(Sort::by("a", false).then("public_id", false).behind(&key, "public_id").is_err(), "{value}");
+            assert!(Sort::by("a", false).then("public_id", false).seek(&key, "public_id").is_err(), "{value}");
         }
     }
 }

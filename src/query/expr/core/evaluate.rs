@@ -8,15 +8,15 @@ use bson::{Bson, Document};
 
 use super::call::{Arguments, Call};
 use super::regex::RegexSearch;
-use super::value::{Outcome, Value, failure, found};
 use super::variables::{Filtering, Folded, Let, Mapping, Switch};
 use crate::query::budget::Budget;
 use crate::query::error::EvalError;
+use crate::query::expr::value::{Outcome, Value, failure, found};
 use crate::query::raw::{Elements, Value as Stored, View, kind};
 
 /// One node of the tree.
 #[derive(Debug, Clone)]
-pub(super) enum ExprNode {
+pub(in crate::query::expr) enum ExprNode {
     /// A value that needs no document.
     Constant(Value),
     /// A variable, by how many frames up and at which place in the frame it is bound, and a path into it.
@@ -47,7 +47,7 @@ pub(super) enum ExprNode {
 
 /// The document under evaluation; only `$$ROOT` decodes it as a whole.
 #[derive(Debug)]
-pub(super) struct Root<'a> {
+pub(in crate::query::expr) struct Root<'a> {
     raw: &'a RawDocument,
     budget: &'a Budget,
     decoded: OnceCell<Document>,
@@ -55,7 +55,7 @@ pub(super) struct Root<'a> {
 
 impl<'a> Root<'a> {
     /// Wraps a document's bytes; values made from them count in `budget`.
-    pub(super) fn new(raw: &'a RawDocument, budget: &'a Budget) -> Self {
+    pub(in crate::query::expr) fn new(raw: &'a RawDocument, budget: &'a Budget) -> Self {
         Self { raw, budget, decoded: OnceCell::new() }
     }
 
@@ -86,7 +86,7 @@ fn decode(value: Stored<'_>) -> Result<Bson, EvalError> {
 
 /// The values of variables: a frame of them and the frames around it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scope<'a> {
+pub(in crate::query::expr) struct Scope<'a> {
     root: &'a Root<'a>,
     frame: &'a [Value],
     outer: Option<&'a Scope<'a>>,
@@ -94,17 +94,17 @@ pub(super) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// Without variables.
-    pub(super) fn top(root: &'a Root<'a>) -> Self {
+    pub(in crate::query::expr) fn top(root: &'a Root<'a>) -> Self {
         Self { root, frame: &[], outer: None }
     }
 
     /// Inside a `$let`, `$map`, `$filter` or `$reduce`.
-    pub(super) fn inside(outer: &'a Scope<'a>, frame: &'a [Value]) -> Self {
+    pub(in crate::query::expr) fn inside(outer: &'a Scope<'a>, frame: &'a [Value]) -> Self {
         Self { root: outer.root, frame, outer: Some(outer) }
     }
 
     /// What the expression may cost.
-    pub(super) fn budget(&self) -> &'a Budget {
+    pub(in crate::query::expr) fn budget(&self) -> &'a Budget {
         self.root.budget
     }
 
@@ -119,7 +119,7 @@ impl<'a> Scope<'a> {
 
 impl ExprNode {
     /// A list of constants as a constant, and so on: the value, if it is known.
-    pub(super) fn constant(&self) -> Option<&Value> {
+    pub(in crate::query::expr) fn constant(&self) -> Option<&Value> {
         match self {
             Self::Constant(value) => Some(value),
             _ => None,
@@ -129,7 +129,7 @@ impl ExprNode {
     /// The value for the document and the variables in scope.
     ///
     /// Every value passes here, so it is counted here.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let budget = scope.budget();
         budget.step(1)?;
         let mark = budget.mark();
@@ -139,7 +139,7 @@ impl ExprNode {
     }
 
     /// How many elements an array has that is found by a path alone: then none of them is decoded.
-    pub(super) fn length_in_place(&self, scope: &Scope<'_>) -> Result<Option<usize>, EvalError> {
+    pub(in crate::query::expr) fn length_in_place(&self, scope: &Scope<'_>) -> Result<Option<usize>, EvalError> {
         let Self::Path(path) = self else { return Ok(None) };
         let Some((last, above)) = path.split_last() else { return Ok(None) };
         let mut members = Elements::of(scope.root.raw);
@@ -234,7 +234,7 @@ fn follow_stored(value: Stored<'_>, path: &[String]) -> Outcome {
 
 /// Follows a path through documents, and through arrays of documents, which gives an array. Unlike in filters, a number
 /// is no position, and an array directly inside an array is not searched.
-pub(super) fn follow(value: &Bson, path: &[String]) -> Value {
+pub(in crate::query::expr) fn follow(value: &Bson, path: &[String]) -> Value {
     let Some((name, rest)) = path.split_first() else {
         return Some(value.clone());
     };

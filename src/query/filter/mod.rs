@@ -1,16 +1,22 @@
 //! The filter: a client's document, parsed once. Every refusal of a filter happens in `parser` and `operators`.
+//!
+//! The files of this folder refer to each other.
+//!
+//! This recursion is real: a filter holds operators, and some of them, such as `$not` and `$elemMatch`, hold filters.
+
+pub(super) mod operators;
+pub(super) mod parser;
 
 use std::sync::{Arc, OnceLock};
 
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, doc};
 
+use self::parser::{Level, Parser, TOP_OPERATORS};
 use super::budget::{Budget, Effort};
 use super::demand::Demand;
 use super::error::{EvalError, QueryError};
 use super::matcher;
-use super::operators;
-use super::parser::{Level, Parser, TOP_OPERATORS};
 use super::path::Path;
 use super::tree::{InSet, Node, Operand, Test};
 

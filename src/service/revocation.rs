@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 use bson::{Bson, doc};
 
 use super::credentials;
+use super::delegation::{self, Standing};
 use super::directory::Caller;
 use super::directory::OPERATOR;
 use super::error::ServiceError;
-use super::reach::{self, Standing};
 use super::services::Services;
 use crate::domain::document::integer;
 use crate::query::{Filter, Limits, Update};
@@ -70,7 +70,7 @@ async fn trusted(
     for maker in makers {
         let account = services.directory.account(maker).await?;
         let Some(account) = account.filter(|account| account.active) else { continue };
-        if reach::excess(services, (&*account.caller).into(), group).await?.is_none() {
+        if delegation::excess(services, (&*account.caller).into(), group).await?.is_none() {
             trusted.push(Bson::Int64(maker));
         }
     }

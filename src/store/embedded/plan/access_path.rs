@@ -10,7 +10,7 @@ use crate::store::embedded::plan::point::{Point, Points};
 const MAX_PASSED: u64 = 1024;
 
 /// How a query is answered.
-pub(crate) enum Way {
+pub(crate) enum AccessPath {
     /// One key of a unique index is looked up.
     Point(Point),
     /// A few keys of a unique index are looked up, in no order.
@@ -21,7 +21,7 @@ pub(crate) enum Way {
     Planned,
 }
 
-impl Way {
+impl AccessPath {
     /// The first that fits, in the order above.
     pub(crate) fn of(collection: &Collection, query: &FindQuery, with_total: bool, numbers: &dyn Numbers) -> Self {
         let (filter, sort) = (query.filter.tree(), &query.sort);
@@ -114,11 +114,11 @@ mod tests {
     }
 
     fn way(query: &FindQuery, with_total: bool, keys: &Keys) -> &'static str {
-        match Way::of(&collection(), query, with_total, keys) {
-            Way::Point(_) => "point",
-            Way::Points(_) => "points",
-            Way::Short(_) => "short",
-            Way::Planned => "planned",
+        match AccessPath::of(&collection(), query, with_total, keys) {
+            AccessPath::Point(_) => "point",
+            AccessPath::Points(_) => "points",
+            AccessPath::Short(_) => "short",
+            AccessPath::Planned => "planned",
         }
     }
 

@@ -5,61 +5,63 @@ use bson::{Bson, Document};
 use super::call::Operator;
 use super::evaluate::{ExprNode, Scope};
 use super::parse::ExprParser;
-use super::value::{Outcome, Value, exact_i32, failure, found, is_nullish, is_true, null, shown, type_name};
 use crate::query::error::{EvalError, QueryError};
+use crate::query::expr::value::{
+    Outcome, Value, exact_i32, failure, found, is_nullish, is_true, null, shown, type_name,
+};
 
 /// `$let`: values under names, for one expression.
 #[derive(Debug, Clone)]
-pub(super) struct Let {
+pub(in crate::query::expr) struct Let {
     /// The values, in the order of their names.
-    pub(super) bindings: Vec<ExprNode>,
+    pub(in crate::query::expr) bindings: Vec<ExprNode>,
     /// Where they are seen.
-    pub(super) body: ExprNode,
+    pub(in crate::query::expr) body: ExprNode,
 }
 
 /// `$map`: an expression on each element.
 #[derive(Debug, Clone)]
-pub(super) struct Mapping {
+pub(in crate::query::expr) struct Mapping {
     /// The array.
-    pub(super) input: ExprNode,
+    pub(in crate::query::expr) input: ExprNode,
     /// The expression, which sees the element.
-    pub(super) body: ExprNode,
+    pub(in crate::query::expr) body: ExprNode,
 }
 
 /// `$filter`: the elements for which a condition holds.
 #[derive(Debug, Clone)]
-pub(super) struct Filtering {
+pub(in crate::query::expr) struct Filtering {
     /// The array.
-    pub(super) input: ExprNode,
+    pub(in crate::query::expr) input: ExprNode,
     /// The condition, which sees the element.
-    pub(super) condition: ExprNode,
+    pub(in crate::query::expr) condition: ExprNode,
     /// How many elements at most.
-    pub(super) limit: Option<ExprNode>,
+    pub(in crate::query::expr) limit: Option<ExprNode>,
 }
 
 /// `$reduce`: an expression on what is gathered so far and the next element.
 #[derive(Debug, Clone)]
-pub(super) struct Folded {
+pub(in crate::query::expr) struct Folded {
     /// The array.
-    pub(super) input: ExprNode,
-    /// The value before the first element.
-    pub(super) initial: ExprNode,
+    pub(in crate::query::expr) input: ExprNode,
+    /// What there is before the first element.
+    pub(in crate::query::expr) initial: ExprNode,
     /// The expression, which sees `$$value` and `$$this`.
-    pub(super) body: ExprNode,
+    pub(in crate::query::expr) body: ExprNode,
 }
 
 /// `$switch`: the value of the first case that is true.
 #[derive(Debug, Clone)]
-pub(super) struct Switch {
+pub(in crate::query::expr) struct Switch {
     /// Cases and their values.
-    pub(super) branches: Vec<(ExprNode, ExprNode)>,
+    pub(in crate::query::expr) branches: Vec<(ExprNode, ExprNode)>,
     /// The value when no case is true.
-    pub(super) otherwise: Option<ExprNode>,
+    pub(in crate::query::expr) otherwise: Option<ExprNode>,
 }
 
 impl Let {
     /// The body's value with the variables bound.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let frame: Vec<Value> = self.bindings.iter().map(|node| node.evaluate(scope)).collect::<Result<_, _>>()?;
         self.body.evaluate(&Scope::inside(scope, &frame))
     }
@@ -67,7 +69,7 @@ impl Let {
 
 impl Mapping {
     /// The array of what the expression gives.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let input = self.input.evaluate(scope)?;
         if is_nullish(input.as_ref()) {
             return null();
@@ -86,7 +88,7 @@ impl Mapping {
 
 impl Filtering {
     /// The array of the elements that pass.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let input = self.input.evaluate(scope)?;
         if is_nullish(input.as_ref()) {
             return null();
@@ -133,7 +135,7 @@ impl Filtering {
 
 impl Folded {
     /// What is gathered at the end.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let input = self.input.evaluate(scope)?;
         if is_nullish(input.as_ref()) {
             return null();
@@ -155,7 +157,7 @@ impl Folded {
 
 impl Switch {
     /// The value of the first case that is true, or the default.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         for (case, then) in &self.branches {
             if is_true(case.evaluate(scope)?.as_ref()) {
                 return then.evaluate(scope);
@@ -210,7 +212,11 @@ fn element_name(parser: &mut ExprParser<'_>, document: &Document) -> Result<Stri
 }
 
 /// `{$let: {vars: {name: value, ...}, in: expression}}`.
-pub(super) fn parse_let(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(in crate::query::expr) fn parse_let(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Parsed {
     let document = members(parser, operator, operand, &["vars", "in"], (16874, 16875))?;
     let vars = require(parser, operator, document, "vars", 16876)?;
     let body = require(parser, operator, document, "in", 16877)?;
@@ -240,7 +246,11 @@ pub(super) fn parse_let(parser: &mut ExprParser<'_>, operator: &'static Operator
 }
 
 /// `{$map: {input: array, as: name, in: expression}}`.
-pub(super) fn parse_map(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(in crate::query::expr) fn parse_map(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Parsed {
     let document = members(parser, operator, operand, &["input", "as", "in"], (16878, 16879))?;
     let input = require(parser, operator, document, "input", 16880)?;
     let body = require(parser, operator, document, "in", 16882)?;
@@ -251,7 +261,11 @@ pub(super) fn parse_map(parser: &mut ExprParser<'_>, operator: &'static Operator
 }
 
 /// `{$filter: {input: array, as: name, cond: expression, limit: number}}`.
-pub(super) fn parse_filter(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(in crate::query::expr) fn parse_filter(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Parsed {
     let document = members(parser, operator, operand, &["input", "as", "cond", "limit"], (28646, 28647))?;
     let input = require(parser, operator, document, "input", 28648)?;
     let condition = require(parser, operator, document, "cond", 28650)?;
@@ -263,7 +277,11 @@ pub(super) fn parse_filter(parser: &mut ExprParser<'_>, operator: &'static Opera
 }
 
 /// `{$reduce: {input: array, initialValue: value, in: expression}}`.
-pub(super) fn parse_reduce(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(in crate::query::expr) fn parse_reduce(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Parsed {
     let document = members(parser, operator, operand, &["input", "initialValue", "in"], (40075, 40076))?;
     let input = require(parser, operator, document, "input", 40077)?;
     let initial = require(parser, operator, document, "initialValue", 40078)?;
@@ -275,7 +293,11 @@ pub(super) fn parse_reduce(parser: &mut ExprParser<'_>, operator: &'static Opera
 }
 
 /// `{$switch: {branches: [{case: expression, then: expression}, ...], default: expression}}`.
-pub(super) fn parse_switch(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(in crate::query::expr) fn parse_switch(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Parsed {
     let document = members(parser, operator, operand, &["branches", "default"], (40060, 40067))?;
     let branches = match document.get("branches") {
         None => &[],

@@ -6,9 +6,10 @@ use super::call::Operator;
 use super::evaluate::{ExprNode, Scope};
 use super::fold::fold;
 use super::parse::ExprParser;
-use super::value::{Outcome, failure, found, is_nullish, null, text, type_name};
 use crate::query::budget::Budget;
-use crate::query::error::{EvalError, QueryError, code, is_longer, regex_too_long};
+use crate::query::error::{EvalError, QueryError, code};
+use crate::query::expr::value::{Outcome, failure, found, is_nullish, null, text, type_name};
+use crate::query::parse_context::{is_longer, regex_too_long};
 use crate::query::regex::Regex;
 
 /// The requested result of the matches.
@@ -32,7 +33,7 @@ enum Prepared {
 
 /// One of the three operators with its operands.
 #[derive(Debug, Clone)]
-pub(super) struct RegexSearch {
+pub(in crate::query::expr) struct RegexSearch {
     name: &'static str,
     question: RegexQuestion,
     input: ExprNode,
@@ -43,7 +44,7 @@ pub(super) struct RegexSearch {
 }
 
 /// `{input: text, regex: pattern, options: text}`.
-pub(super) fn parse(
+pub(in crate::query::expr) fn parse(
     parser: &mut ExprParser<'_>,
     operator: &'static Operator,
     operand: &Bson,
@@ -83,7 +84,7 @@ pub(super) fn parse(
 
 impl RegexSearch {
     /// Computes constant operands and compiles a constant pattern.
-    pub(super) fn fold(&mut self, budget: &Budget) -> Result<(), EvalError> {
+    pub(in crate::query::expr) fn fold(&mut self, budget: &Budget) -> Result<(), EvalError> {
         self.input = fold(self.input.clone(), budget)?;
         self.regex = fold(self.regex.clone(), budget)?;
         self.options = self.options.take().map(|options| fold(options, budget)).transpose()?;
@@ -102,7 +103,7 @@ impl RegexSearch {
     }
 
     /// The answer for a document.
-    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+    pub(in crate::query::expr) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let input = self.input.evaluate(scope)?;
         if !is_nullish(input.as_ref()) && text(input.as_ref()).is_none() {
             return failure(51104, format!("{} needs 'input' to be of type string", self.name));

@@ -19,14 +19,14 @@ use crate::store::Documents;
 const VIEW: &str = "base.framework.object.view";
 
 /// A written object as its caller may see it.
-pub struct Shown {
+pub struct VisibleObject {
     /// The object, or its `public_id` alone.
     pub document: RawDocumentBuf,
     /// Whether it is the whole object; otherwise an entity tag would reveal its content.
     pub is_whole: bool,
 }
 
-impl Shown {
+impl VisibleObject {
     /// The part of the object that the caller may see.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Shown {
 /// The part of each object that the caller may see.
 ///
 /// # Errors
-/// As [`Shown::of`].
+/// As [`VisibleObject::of`].
 pub(super) async fn all(services: &Services, caller: &Caller, objects: &Documents) -> Result<Documents, ServiceError> {
     let types = services.types_of(objects.iter()).await?;
     let visible = types.visible_to(caller);
@@ -60,7 +60,7 @@ pub(super) async fn all(services: &Services, caller: &Caller, objects: &Document
 /// Whether the caller's rights and the access list of its type allow reading the object.
 ///
 /// # Errors
-/// As [`Shown::of`].
+/// As [`VisibleObject::of`].
 pub(super) async fn may_read(services: &Services, caller: &Caller, object: &RawDocument) -> Result<bool, ServiceError> {
     let types = services.types_of([object]).await?;
     Ok(caller.rights.grants(VIEW) && types.shows(caller, object))

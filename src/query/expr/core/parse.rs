@@ -2,10 +2,10 @@
 
 use bson::{Bson, Document};
 
-use super::call::{Call, Names, Operator, Shape};
+use super::call::{Call, Names, Operator, OperatorTable, Shape};
 use super::evaluate::{ExprNode, follow};
-use super::operators;
-use crate::query::error::{Binding, Location, QueryError};
+use crate::query::error::QueryError;
+use crate::query::parse_context::{Binding, Location};
 use crate::suggest::hint;
 
 /// How deep expressions may nest; MongoDB stops at about the same depth of BSON.
@@ -13,8 +13,9 @@ const MAX_DEPTH: usize = 180;
 
 /// The parser of expressions: its place, and the variables that are bound there.
 #[derive(Debug)]
-pub(super) struct ExprParser<'a> {
+pub(in crate::query::expr) struct ExprParser<'a> {
     location: &'a mut Location,
+    operators: OperatorTable,
     /// The names bound by each `$let`, `$map`, ... around this place, the innermost last.
     frames: Vec<Vec<String>>,
     depth: usize,
@@ -22,33 +23,37 @@ pub(super) struct ExprParser<'a> {
 
 impl<'a> ExprParser<'a> {
     /// At the place where the expression begins.
-    pub(super) fn new(location: &'a mut Location) -> Self {
-        Self { location, frames: Vec::new(), depth: 0 }
+    pub(in crate::query::expr) fn new(location: &'a mut Location, operators: OperatorTable) -> Self {
+        Self { location, operators, frames: Vec::new(), depth: 0 }
     }
 
-    /// The same, where `$$CURRENT` is bound, followed by other variables.
-    pub(super) fn on_current(location: &'a mut Location, others: &[&str]) -> Self {
+    /// The same, where `$$CURRENT` is bound, and other variables behind it.
+    pub(in crate::query::expr) fn on_current(
+        location: &'a mut Location,
+        others: &[&str],
+        operators: OperatorTable,
+    ) -> Self {
         let names = std::iter::once("CURRENT").chain(others.iter().copied());
-        Self { frames: vec![names.map(str::to_owned).collect()], ..Self::new(location) }
+        Self { frames: vec![names.map(str::to_owned).collect()], ..Self::new(location, operators) }
     }
 
     /// A refusal with MongoDB's number.
-    pub(super) fn refuse<T>(&self, code: i32, message: impl Into<String>) -> Result<T, QueryError> {
+    pub(in crate::query::expr) fn refuse<T>(&self, code: i32, message: impl Into<String>) -> Result<T, QueryError> {
         Err(self.location.malformed(code, message))
     }
 
     /// Whether this is an `$expr`, not part of a projection.
-    pub(super) fn is_in_filter(&self) -> bool {
+    pub(in crate::query::expr) fn is_in_filter(&self) -> bool {
         self.location.root() == "filter"
     }
 
     /// How many characters a regular expression may have.
-    pub(super) fn max_regex_chars(&self) -> usize {
+    pub(in crate::query::expr) fn max_regex_chars(&self) -> usize {
         self.location.max_regex_chars()
     }
 
     /// Refuses a literal regular expression of the operand if it is too long.
-    pub(super) fn check_regex(&mut self, step: &str, value: &Bson) -> Result<(), QueryError> {
+    pub(in crate::query::expr) fn check_regex(&mut self, step: &str, value: &Bson) -> Result<(), QueryError> {
         let pattern = match value {
             Bson::RegularExpression(regex) => regex.pattern.as_str(),
             Bson::String(text) if !text.starts_with('$') => text,
@@ -58,7 +63,7 @@ impl<'a> ExprParser<'a> {
     }
 
     /// Refuses the first member whose name the operator does not know.
-    pub(super) fn only(
+    pub(in crate::query::expr) fn only(
         &mut self,
         operator: &str,
         operand: &Document,
@@ -70,8 +75,8 @@ impl<'a> ExprParser<'a> {
         self.within(name, |parser| parser.refuse(code, message))
     }
 
-    /// Reads a part that is nested one level deeper.
-    pub(super) fn within<T>(
+    /// Reads something that lies one step further in.
+    pub(in crate::query::expr) fn within<T>(
         &mut self,
         step: &str,
         read: impl FnOnce(&mut Self) -> Result<T, QueryError>,
@@ -83,7 +88,7 @@ impl<'a> ExprParser<'a> {
     }
 
     /// Any operand: a path, a variable, an operator, a document, a list or a literal.
-    pub(super) fn expression(&mut self, value: &Bson) -> Result<ExprNode, QueryError> {
+    pub(in crate::query::expr) fn expression(&mut self, value: &Bson) -> Result<ExprNode, QueryError> {
         if self.depth >= MAX_DEPTH {
             return self.refuse(15, "the expression is nested too deeply");
         }
@@ -101,13 +106,13 @@ impl<'a> ExprParser<'a> {
         node
     }
 
-    /// An operand that is nested one level deeper.
-    pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<ExprNode, QueryError> {
+    /// An operand that lies one step further in.
+    pub(in crate::query::expr) fn at(&mut self, step: &str, value: &Bson) -> Result<ExprNode, QueryError> {
         self.within(step, |parser| parser.expression(value))
     }
 
     /// An operand with more variables bound.
-    pub(super) fn with_variables(
+    pub(in crate::query::expr) fn with_variables(
         &mut self,
         names: Vec<String>,
         step: &str,
@@ -162,10 +167,10 @@ impl<'a> ExprParser<'a> {
     }
 
     /// An operator by its name.
-    pub(super) fn operator(&mut self, name: &str, operand: &Bson) -> Result<ExprNode, QueryError> {
-        self.within(name, |parser| match operators::find(name) {
+    pub(in crate::query::expr) fn operator(&mut self, name: &str, operand: &Bson) -> Result<ExprNode, QueryError> {
+        self.within(name, |parser| match parser.operators.find(name) {
             Some(operator) => parser.call(operator, operand),
-            None => parser.refuse(168, format!("unknown operator of expressions{}", operators::nearest_to(name))),
+            None => parser.refuse(168, format!("unknown operator of expressions{}", parser.operators.nearest_to(name))),
         })
     }
 
@@ -213,7 +218,7 @@ impl<'a> ExprParser<'a> {
     }
 
     /// The operands of a list; anything else is one operand.
-    pub(super) fn list(&mut self, operand: &Bson) -> Result<Vec<Option<ExprNode>>, QueryError> {
+    pub(in crate::query::expr) fn list(&mut self, operand: &Bson) -> Result<Vec<Option<ExprNode>>, QueryError> {
         let Bson::Array(elements) = operand else {
             return Ok(vec![Some(self.expression(operand)?)]);
         };
@@ -299,13 +304,13 @@ impl<'a> ExprParser<'a> {
     }
 
     /// Variables that a query binds begin with a small letter; MongoDB's own with a capital one.
-    pub(super) fn check_variable(&self, name: &str, to_bind: bool) -> Result<(), QueryError> {
+    pub(in crate::query::expr) fn check_variable(&self, name: &str, to_bind: bool) -> Result<(), QueryError> {
         check_variable(self.location, name, to_bind)
     }
 }
 
 /// Refuses a name that no variable can have.
-pub(super) fn check_variable(location: &Location, name: &str, to_bind: bool) -> Result<(), QueryError> {
+pub(in crate::query::expr) fn check_variable(location: &Location, name: &str, to_bind: bool) -> Result<(), QueryError> {
     let refuse = |message: String| Err(location.malformed(9, message));
     let Some(first) = name.bytes().next() else {
         return refuse("empty variable names are not allowed".to_owned());
@@ -325,6 +330,6 @@ pub(super) fn check_variable(location: &Location, name: &str, to_bind: bool) -> 
 }
 
 /// An operator with its operands as a node.
-pub(super) fn call(operator: &'static Operator, operands: Vec<Option<ExprNode>>) -> ExprNode {
+pub(in crate::query::expr) fn call(operator: &'static Operator, operands: Vec<Option<ExprNode>>) -> ExprNode {
     ExprNode::Call(Box::new(Call { operator, operands }))
 }

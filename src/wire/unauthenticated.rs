@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 
 /// Those of a listener, by the number of their connection: lower numbers came first.
 #[derive(Default)]
-pub(super) struct Strangers(Mutex<BTreeMap<i64, Arc<Notify>>>);
+pub(super) struct Unauthenticated(Mutex<BTreeMap<i64, Arc<Notify>>>);
 
-impl Strangers {
-    /// An unauthenticated connection was accepted. It has to end when this is notified.
+impl Unauthenticated {
+    /// A connection was accepted. It has to end when this is notified.
     pub(super) fn enter(&self, connection: i64) -> Arc<Notify> {
         let leave = Arc::new(Notify::new());
         self.lock().insert(connection, Arc::clone(&leave));
@@ -23,8 +23,8 @@ impl Strangers {
         self.lock().remove(&connection);
     }
 
-    /// Closes the oldest unauthenticated connection. False if there is none.
-    pub(super) fn send_oldest_away(&self) -> bool {
+    /// Closes the oldest one. False if there is none.
+    pub(super) fn close_oldest(&self) -> bool {
         let oldest = self.lock().pop_first();
         oldest.inspect(|(_, leave)| leave.notify_one()).is_some()
     }

@@ -1,0 +1,44 @@
+//! What conditions demand: who may evaluate them, and on which documents.
+//!
+//! This is the one place that decides it. No arm stands for what is left, so a new operator does not compile until it is sorted
+//! in here.
+
+mod conditions;
+
+/// How many operators the expressions of a filter may have together for a server to be asked.
+const MOST_OPERATORS: usize = 16;
+
+/// What a condition demands, from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Demand {
+    /// A comparison: it cannot fail, and takes next to no time. Whoever has the documents evaluates it, also on hidden ones.
+    Plain,
+    /// A regular expression, which may take long. A server may be asked where nothing is hidden.
+    Pattern,
+    /// Expressions with so many operators, all of them flat. A server may be asked where nothing is hidden.
+    Flat(usize),
+    /// It is evaluated in the service, within the memory and the time of the request.
+    Service,
+}
+
+impl Demand {
+    /// The most that a server is asked for.
+    pub const MOST_OF_SERVER: Self = Self::Flat(MOST_OPERATORS);
+
+    /// What both demand together.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Flat(one), Self::Flat(two)) => Self::of_flat(one + two),
+            (one, other) => one.max(other),
+        }
+    }
+
+    /// What an expression with so many flat operators demands.
+    pub(in crate::query) fn of_flat(operators: usize) -> Self {
+        if operators <= MOST_OPERATORS { Self::Flat(operators) } else { Self::Service }
+    }
+
+    pub(super) fn of_all(demands: impl Iterator<Item = Self>) -> Self {
+        demands.fold(Self::Plain, Self::and)
+    }
+}
