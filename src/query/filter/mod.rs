@@ -255,11 +255,6 @@ impl Filter {
         Self::made(Inner { server, has_own, ..Inner::of(document, tree) })
     }
 
-    /// Whether it has conditions of the service, which no server knows.
-    pub fn has_own(&self) -> bool {
-        self.inner.has_own
-    }
-
     /// What it demands. No server knows the conditions of the service.
     pub fn demand(&self) -> Demand {
         if self.inner.has_own { Demand::Service } else { self.tree().demand() }
