@@ -4,7 +4,7 @@
 //! Everything else is *work*, and goes through [`work`]:
 //!
 //! 1. **Turn.** The number of turns is bounded, and one user has at most half of them. Requests wait in the order of arrival,
-//! first after those of the same user and then after those of others. So each user gets the next turn in due time. A
+//!    first after those of the same user and then after those of others. So each user gets the next turn in due time. A
 //!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
 //! 3. **Disk.** An answer that is made in a file before it begins takes one of the few places of its user: see [`file()`].
