@@ -1,7 +1,7 @@
 //! Units: how changes and their conditions take effect together, one after the other.
 //!
 //! All units of all instances take effect in one order. Each transaction begins with a change of one document, the
-//! [order](super::order). Of two transactions that overlap one meets a write conflict there, and begins again after the other.
+//! [`super::order`]. Of two transactions that overlap one meets a write conflict there, and begins again after the other.
 //! So conditions hold when a unit takes effect, without locks; and [`Numbered`](crate::store::Numbered) documents have numbers
 //! in this order.
 //!

@@ -4,7 +4,7 @@
 //! does not give up a server when another one becomes the primary. So a frozen or unreachable primary would block all
 //! its running operations. This module repeats queries then; the new primary answers them from the majority's state, as
 //! the old one did. The driver repeats changes under their retry number, so none takes effect twice. It does not repeat
-//! [batches](super::batch).
+//! [batches](super::commit).
 
 use std::time::Duration;
 
