@@ -11,11 +11,12 @@ const MOST_OPERATORS: usize = 16;
 /// What a condition demands, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// A comparison: it cannot fail, and takes next to no time. Whoever has the documents evaluates it, also on hidden ones.
+    /// A comparison: it cannot fail, and takes next to no time. The store or the service
+    /// evaluates it, also on hidden documents.
     Plain,
     /// A regular expression, which may take long. A server may be asked where nothing is hidden.
     Pattern,
-    /// Expressions with so many operators, all of them flat. A server may be asked where nothing is hidden.
+    /// Expressions with this number of operators, all of them flat. A server may be asked where nothing is hidden.
     Flat(usize),
     /// It is evaluated in the service, within the memory and the time of the request.
     Service,
@@ -33,7 +34,7 @@ impl Demand {
         }
     }
 
-    /// What an expression with so many flat operators demands.
+    /// The demand of an expression with this number of flat operators.
     pub(in crate::query) fn of_flat(operators: usize) -> Self {
         if operators <= MOST_OPERATORS { Self::Flat(operators) } else { Self::Service }
     }

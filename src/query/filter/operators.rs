@@ -73,7 +73,7 @@ pub(in crate::query) fn parse_field(parser: &mut Parser, name: &str, value: &Bso
     parse_condition(parser, &Path::new(name), value)
 }
 
-/// Parses what is said of a path.
+/// Parses the condition on a path.
 pub(in crate::query) fn parse_condition(parser: &mut Parser, path: &Path, value: &Bson) -> Result<Node, QueryError> {
     match value {
         Bson::Document(document) if is_operators(document) => {

@@ -27,7 +27,7 @@ impl<'a> ExprParser<'a> {
         Self { location, operators, frames: Vec::new(), depth: 0 }
     }
 
-    /// The same, where `$$CURRENT` is bound, and other variables behind it.
+    /// The same, where `$$CURRENT` is bound, followed by other variables.
     pub(in crate::query::expr) fn on_current(
         location: &'a mut Location,
         others: &[&str],

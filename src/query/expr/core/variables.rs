@@ -44,7 +44,7 @@ pub(in crate::query::expr) struct Filtering {
 pub(in crate::query::expr) struct Folded {
     /// The array.
     pub(in crate::query::expr) input: ExprNode,
-    /// What there is before the first element.
+    /// The value before the first element.
     pub(in crate::query::expr) initial: ExprNode,
     /// The expression, which sees `$$value` and `$$this`.
     pub(in crate::query::expr) body: ExprNode,
