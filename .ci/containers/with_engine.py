@@ -158,7 +158,7 @@ def database(stack):
         check(outcome.returncode == 0, f"it works {outcome.stderr.strip()[-300:]}")
     viewer = {"user": "viewer", "secret": "mongodb_viewer_password", "source": "inventory"}
     read = stack.mongosh('print(db.getCollection("framework.objects").countDocuments())', **viewer)
-    check(read.stdout.strip() == "3", "viewer reads")
+    check(read.stdout.strip() == str(OF_SESSION), "viewer reads")
     written = stack.mongosh('db.getCollection("framework.objects").deleteMany({})', **viewer)
     check(written.returncode != 0 and "not authorized" in written.stdout + written.stderr, "viewer does not write")
     with socket.create_server((OUTSIDE, 9)):
