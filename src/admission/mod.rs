@@ -199,6 +199,17 @@ pub async fn work<T: Send + 'static>(job: impl FnOnce(&Means) -> T + Send + 'sta
     turn().await?.run(job).await
 }
 
+/// As [`work`] if it may take long; else on this thread at once, with nothing to count.
+///
+/// # Errors
+/// [`Denied`].
+pub async fn work_if<T: Send + 'static>(
+    may_take_long: bool,
+    job: impl FnOnce(&Means) -> T + Send + 'static,
+) -> Result<T, Denied> {
+    if may_take_long { work(job).await } else { Ok(job(&Means::default())) }
+}
+
 /// The right of the current request to a file with its answer, for as long as it is held.
 ///
 /// # Errors

@@ -29,11 +29,8 @@ pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed
     let started = Instant::now();
     // A right is shown whole.
     let question = FindQuery { projection: None, ..query.to_find(services) };
-    let page = if question.filter.tree().is_costly() {
-        admission::work(move |means| page_of(&question, means)).await.map_err(StoreError::from)??
-    } else {
-        page_of(&question, &Means::default())?
-    };
+    let page = admission::work_if(question.filter.tree().is_costly(), move |means: &Means| page_of(&question, means));
+    let page = page.await.map_err(StoreError::from)??;
     if !query.explain {
         return Ok(Listed::Page(page));
     }

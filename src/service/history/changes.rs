@@ -31,7 +31,7 @@ const FIRST: usize = 8;
 const MOST: usize = 128;
 
 /// Events of more bytes are work in a turn.
-const LARGE: usize = 64 * 1024;
+pub(super) const LARGE: usize = 64 * 1024;
 
 /// How long a filter may take for one event.
 const MOST_PER_EVENT: Duration = Duration::from_millis(100);
@@ -279,9 +279,7 @@ impl<'a> Teller<'a> {
             let budget = Budget::until(Instant::now().checked_add(MOST_PER_EVENT)).within(means);
             judged(&event, filter.as_ref(), (view, &plain), &budget)
         };
-        let told =
-            if is_large { admission::work(judge).await.map_err(StoreError::from)? } else { judge(&Means::default()) };
-        Ok(told?)
+        Ok(admission::work_if(is_large, judge).await.map_err(StoreError::from)??)
     }
 }
 

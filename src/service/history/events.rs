@@ -6,8 +6,8 @@ use bson::raw::RawDocument;
 use chrono::SecondsFormat;
 use serde_json::{Value, json};
 
-use super::changes::{Told, View};
-use crate::admission;
+use super::changes::{LARGE, Told, View};
+use crate::admission::{self, Means};
 use crate::domain::document::{integer, text};
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::directory::Caller;
@@ -15,9 +15,6 @@ use crate::service::error::ServiceError;
 use crate::service::rendering::{self, Views};
 use crate::service::services::Services;
 use crate::store::{Documents, StoreError};
-
-/// Documents of more bytes are written as work in a turn.
-const LARGE: usize = 64 * 1024;
 
 /// The dates in the documents of a resource: docs/api.md, Times.
 fn dates_of(resource: &str) -> DateStyle {
@@ -73,11 +70,11 @@ async fn shown(
     }
     let (document, dates) = (document.to_owned(), dates_of(resource));
     let is_large = document.as_bytes().len() > LARGE;
-    let write = move || {
+    let write = move |_: &Means| {
         let mut json = Vec::with_capacity(document.as_bytes().len() * 2);
         write::write_document(&document, Shape::new(dates), &mut json)
             .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") })?;
         Ok::<Value, StoreError>(serde_json::from_slice(&json).unwrap_or_default())
     };
-    Ok(if is_large { admission::work(move |_| write()).await.map_err(StoreError::from)?? } else { write()? })
+    Ok(admission::work_if(is_large, write).await.map_err(StoreError::from)??)
 }

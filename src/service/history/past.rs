@@ -278,11 +278,8 @@ impl<'s> Back<'s> {
                 }
                 Ok::<_, StoreError>(walk)
             };
-            walk = if much || weight > LITTLE || walk.visitor.is_costly() {
-                admission::work(move |means| step(walk, means)).await??
-            } else {
-                step(walk, &Means::default())?
-            };
+            let may_take_long = much || weight > LITTLE || walk.visitor.is_costly();
+            walk = admission::work_if(may_take_long, move |means: &Means| step(walk, means)).await??;
             if is_last {
                 return Ok(walk);
             }
