@@ -52,9 +52,9 @@ use bson::DateTime;
 
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
-use crate::query::{Filter, Sort};
+use crate::query::Filter;
 use crate::store::chunks::chunks_of;
-use crate::store::evaluate::{self, find_query};
+use crate::store::evaluate::{self, Reads, find_query};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery,
@@ -63,7 +63,6 @@ use crate::store::{
 
 use self::open::files::StoreFiles;
 use self::plan::access_path::{self, AccessPath};
-use self::plan::planner::Wanted;
 use self::read::chunks::{self, Remainder};
 use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
@@ -189,13 +188,10 @@ impl EmbeddedStore {
             return Ok(count);
         }
         let (turn, snapshot) = self.admitted().await?;
-        let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
-        let filter = filter.clone();
+        let (collection, filter) = (collection.to_owned(), filter.clone());
         let work = move |means: &Means| {
-            let mut reader = CollectionReader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
-            let wanted = Wanted { first: Some(0), total: true };
-            let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
-            reader.count(&choice, &filter)
+            let reading = aggregate::Reading { snapshot: &snapshot, deadline: deadline.within(means) };
+            reading.count(&collection, &filter)
         };
         self.on_blocking_pool(turn, work).await
     }

@@ -87,11 +87,8 @@ impl MongoStore {
             let chunks = self.opened(collection, &plain).await?;
             return Ok(evaluate::page(chunks, Evaluation::of(rest, true), &all).await?.1);
         }
-        let moment = self.moment;
-        let count = move |inner: Arc<Inner>, collection: String, filter: Filter| async move {
-            totals::count(&inner, moment, &collection, &filter, max_time).await
-        };
-        self.ask(query_bound(max_time), (collection, filter), turn_unless(read::is_by_key(filter)).await?, count).await
+        let turn = turn_unless(read::is_by_key(filter)).await?;
+        self.ask(query_bound(max_time), (collection, filter), turn, counting(self.moment, max_time)).await
     }
 
     /// The documents that the query selects, in chunks.
@@ -226,6 +223,15 @@ impl MongoStore {
 
 async fn next(mut reading: Reading) -> Result<(Documents, Reading), StoreError> {
     Ok((reading.chunk().await?, reading))
+}
+
+fn counting(
+    moment: Option<Timestamp>,
+    max_time: Duration,
+) -> impl Fn(Arc<Inner>, String, Filter) -> futures::future::BoxFuture<'static, Result<u64, StoreError>> {
+    move |inner, collection, filter| {
+        Box::pin(async move { totals::count(&inner, moment, &collection, &filter, max_time).await })
+    }
 }
 
 fn opening(
@@ -374,11 +380,8 @@ impl Reads for OnThread<'_> {
     fn count(&self, collection: &str, filter: &Filter) -> Result<u64, StoreError> {
         let query = FindQuery::new(filter.clone(), self.left());
         if Split::of(&query)?.rest.is_nothing() {
-            let (moment, max_time) = (self.store.moment, query.max_time);
-            let count = move |inner: Arc<Inner>, collection: String, filter: Filter| async move {
-                totals::count(&inner, moment, &collection, &filter, max_time).await
-            };
-            return self.wait(self.store.ask(query_bound(max_time), (collection, filter), None, count));
+            let count = counting(self.store.moment, query.max_time);
+            return self.wait(self.store.ask(query_bound(query.max_time), (collection, filter), None, count));
         }
         let mut count = 0;
         self.read(collection, &query, &mut |_: &RawDocument| {
