@@ -7,15 +7,7 @@ use inventory_service::json::read::document_from_str;
 use inventory_service::query::{EvalError, Filter, Limits, Projection, QueryError, QueryErrorKind, Sort};
 
 /// Wider than what clients have, so that a filter fits that a law has put another one around.
-const WIDE: Limits = Limits { max_depth: 30, max_nodes: 5000, ..DEFAULT };
-const DEFAULT: Limits = Limits {
-    max_depth: 20,
-    max_nodes: 500,
-    max_in_items: 1000,
-    max_regex_chars: 1000,
-    code_values: false,
-    own_operator: false,
-};
+const WIDE: Limits = Limits { max_depth: 30, max_nodes: 5000, ..Limits::DEFAULT };
 
 /// Reads lines of Extended JSON: a filter, a document, a projection, a sort. The last two may be missing.
 pub fn hold(bytes: &[u8]) {
@@ -39,11 +31,14 @@ pub fn hold(bytes: &[u8]) {
 }
 
 fn parse(filter: &Document) -> Result<Filter, QueryError> {
-    let parsed = Filter::parse_at(filter, &DEFAULT, now());
+    let parsed = Filter::parse_at(filter, &Limits::DEFAULT, now());
     match &parsed {
         Ok(parsed) => {
             assert_eq!(parsed.document().to_vec().ok(), filter.to_vec().ok(), "MongoDB is sent what the client sent");
-            assert!(depth(&Bson::Document(filter.clone())) <= DEFAULT.max_depth + 1, "deeper than allowed: {filter}");
+            assert!(
+                depth(&Bson::Document(filter.clone())) <= Limits::DEFAULT.max_depth + 1,
+                "deeper than allowed: {filter}"
+            );
         }
         Err(error) => has_a_place(error, "filter", filter),
     }
@@ -176,7 +171,7 @@ fn ends_on_broken_bytes(filter: &Filter, document: &RawDocument) {
 }
 
 fn project(projection: &Document, filter: &Filter, document: &RawDocument) {
-    match Projection::parse_at(projection, filter, &DEFAULT, now()) {
+    match Projection::parse_at(projection, filter, &Limits::DEFAULT, now()) {
         Err(error) => has_a_place(&error, "projection", projection),
         Ok(projection) => {
             if let Ok(projected) = projection.apply(document, filter) {

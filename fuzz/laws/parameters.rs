@@ -21,14 +21,7 @@ const SETTINGS: ParamSettings = ParamSettings {
     max_limit: MAX_LIMIT,
     unknown: UnknownParameters::Refuse,
     max_bulk: 10_000,
-    limits: Limits {
-        max_depth: 20,
-        max_nodes: 500,
-        max_in_items: 1000,
-        max_regex_chars: 1000,
-        code_values: false,
-        own_operator: false,
-    },
+    limits: Limits::DEFAULT,
 };
 const LAST_PAGE: u64 = (1 << 53) - 1;
 

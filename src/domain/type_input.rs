@@ -245,9 +245,8 @@ fn refused_kind(kind: &str) -> Option<String> {
     if let Some(meant) = suggest::misspelt(kind, &known) {
         return Some(format!("{kind_in_words} is no known kind of field; did you mean {meant}?"));
     }
-    let is_check = CHECKS.contains(&kind) || ELSEWHERE.iter().any(|(other, _)| *other == kind);
-    is_check.then(|| {
-        let meant = ELSEWHERE.iter().find(|(other, _)| *other == kind);
+    let meant = ELSEWHERE.iter().find(|(other, _)| *other == kind);
+    (meant.is_some() || CHECKS.contains(&kind)).then(|| {
         let meant = meant.map(|(_, ours)| format!("; did you mean {ours}")).unwrap_or_default();
         format!(
             "\"{kind_in_words}\" is no known kind of field, so no value would be checked{meant}; known are {}; a field with \

@@ -220,7 +220,7 @@ impl<'a> Lookup<'a> {
         // A question that is answered must not fail for its advice.
         let found = self.services.store.find(self.collection, &FindQuery::new(question, left).limited(1)).await;
         Ok(match found {
-            Ok(found) => found.is_empty().then_some(Absence::Of),
+            Ok(found) => found.is_empty().then_some(Absence::Examined),
             Err(_) => Some(Absence::FromModel),
         })
     }
@@ -230,7 +230,7 @@ impl<'a> Lookup<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Absence {
     /// No document has it.
-    Of,
+    Examined,
     /// The service gives it to none, and there was no time to look at all of them.
     FromModel,
 }
@@ -238,7 +238,7 @@ enum Absence {
 impl Absence {
     fn said(self, resource: &str, name: &str) -> String {
         match self {
-            Self::Of => format!("no {resource} has {}", quoted(name)),
+            Self::Examined => format!("no {resource} has {}", quoted(name)),
             Self::FromModel => format!("{} is no member of {resource}s", quoted(name)),
         }
     }

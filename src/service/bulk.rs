@@ -35,8 +35,8 @@ use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 /// How many objects one unit stores when each item is on its own.
 const GROUP: usize = 1000;
 
-/// And of how many bytes at most: a MongoDB server refuses a transaction that takes too much of its cache.
-const GROUP_BYTES: usize = 4 * 1024 * 1024;
+/// And of how many bytes at most, unless one document alone has more: a MongoDB server refuses a transaction that takes too much of its cache.
+pub(super) const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many documents of these sizes go into one unit; at least one.
 pub(super) fn of_one_unit(sizes: impl Iterator<Item = usize>) -> usize {

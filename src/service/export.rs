@@ -307,7 +307,7 @@ impl Hosts {
         let mut fields: Vec<(String, Bson)> =
             read_fields(fields.as_ref()).into_iter().map(|field| (field.name, field.value)).collect();
         // What the type had before may be a password. Of several entries of one name the first counts, as everywhere.
-        let is_known = |name: &str| entry.object_type.fields.iter().any(|field| field.name == name);
+        let is_known = |name: &str| entry.object_type.field(name).is_some();
         let mut seen = HashSet::new();
         fields.retain(|(name, _)| is_known(name) && !hidden.contains(name) && seen.insert(name.clone()));
         Some(HostObject {

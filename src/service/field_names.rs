@@ -56,8 +56,8 @@ impl FieldNames for VisibleFields {
 
     fn holds_arrays(&self, name: &str) -> bool {
         let types = self.types.with_field(name).iter().filter_map(|type_id| self.types.get(*type_id));
-        let mut kinds = types.flat_map(|entry| &entry.object_type.fields).filter(|field| field.name == name);
-        kinds.any(|field| ValueKind::named(&field.kind) == ValueKind::Any)
+        let mut fields = types.filter_map(|entry| entry.object_type.field(name));
+        fields.any(|field| ValueKind::named(&field.kind) == ValueKind::Any)
     }
 
     fn hides_some(&self) -> bool {

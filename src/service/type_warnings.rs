@@ -59,8 +59,7 @@ async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType)
     let lost = lost.map(|field| (field.name.as_str(), doc! {"name": &field.name}, true));
     let odd = now.fields.iter().filter_map(|field| {
         // Objects may have values of an earlier field of the name.
-        let is_new = before.field(&field.name).is_none();
-        (is_new || before.field(&field.name).is_some_and(|was| is_narrower(was, field))).then_some(())?;
+        before.field(&field.name).is_none_or(|was| is_narrower(was, field)).then_some(())?;
         Some((field.name.as_str(), misfit(field)?, false))
     });
     let (mut fields, mut values, mut is_cut) = (Vec::new(), Vec::new(), false);

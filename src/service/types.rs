@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::bulk::GROUP_BYTES;
 use super::dangling;
 use super::directory::Caller;
 use super::error::ServiceError;
@@ -26,10 +27,8 @@ use crate::store::{Change, Condition, FindQuery, StoreError, Unit, as_fits};
 /// The right to see objects.
 const VIEW_OBJECTS: &str = "base.framework.object.view";
 
-/// The unit that removes a type removes at most this many of its objects, of at most this many bytes.
+/// The unit that removes a type removes at most this many of its objects, of at most [`GROUP_BYTES`].
 const MOST_AT_ONCE: u64 = 1000;
-/// They have no more bytes than this, unless it is a single one.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// How often a cascade begins again while others change the type or its objects.
 const CASCADE_ATTEMPTS: usize = 8;
@@ -273,9 +272,9 @@ async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch, most_left
     // Others may store new objects all the time.
     while removed < at_first && refused < CASCADE_ATTEMPTS {
         let query = FindQuery::new(objects.clone(), services.max_time).limited(MOST_AT_ONCE + 1);
-        let found = match services.store.find(Objects::COLLECTION, &query.clone().within(MOST_BYTES)).await {
+        let found = match services.store.find(Objects::COLLECTION, &query.clone().within(GROUP_BYTES)).await {
             Ok(found) if found.len() as u64 <= most_left => break,
-            Err(StoreError::TooLarge) => as_fits(&*services.store, Objects::COLLECTION, query, MOST_BYTES).await?,
+            Err(StoreError::TooLarge) => as_fits(&*services.store, Objects::COLLECTION, query, GROUP_BYTES).await?,
             found => found?,
         };
         let object_type = resource::get::<Types>(services, id).await?;

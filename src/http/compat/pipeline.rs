@@ -1,14 +1,13 @@
 //! Lists whose `filter` is an aggregation pipeline: the pipeline says which resources are on the list, and the list is
 //! then made as any other.
 
-use std::sync::Arc;
-
 use actix_web::http::Method;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use bson::raw::RawDocument;
 use bson::{Bson, doc};
 use futures::TryStreamExt;
 
+use super::request::caller;
 use crate::admission;
 use crate::http::envelope::Wire;
 use crate::http::error::ApiError;
@@ -58,10 +57,6 @@ pub(super) async fn list(
         "/rest/groups/" => of::<Groups>(state, request, pipeline).await,
         _ => Err(ApiError::parameter("filter", "must be an object here; a pipeline is not offered on this list")),
     })
-}
-
-fn caller(request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-    request.extensions().get::<Arc<Caller>>().cloned().ok_or_else(|| ApiError::of(ErrorCode::Internal))
 }
 
 /// Objects; with an id those that refer to it.

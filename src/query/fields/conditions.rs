@@ -140,16 +140,15 @@ fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
     let is_bound = |(operator, operand): &(&String, &Bson)| {
         BOUNDS.contains(&operator.as_str()) && is_of_elements(operator, operand)
     };
-    let bounds: Document =
+    let mut bounds: Document =
         operators.iter().filter(is_bound).map(|(name, bound)| (name.clone(), bound.clone())).collect();
-    let mut all = Rewritten::default();
-    if let Some((operator, operand)) = bounds.iter().next().filter(|_| bounds.len() > 1) {
-        all = one(fields, path, operator, operand, &Bson::from(bounds.clone()));
+    if bounds.len() < 2 {
+        bounds.clear();
     }
-    for (operator, operand) in operators {
-        if bounds.len() > 1 && is_bound(&(operator, operand)) {
-            continue;
-        }
+    let first = bounds.iter().next();
+    let together = first.map(|(operator, operand)| one(fields, path, operator, operand, &bounds.clone().into()));
+    let mut all = together.unwrap_or_default();
+    for (operator, operand) in operators.iter().filter(|(operator, _)| !bounds.contains_key(operator)) {
         let of = |operator: &str| one(fields, path, operator, operand, &doc! { operator: operand }.into());
         all.add(match operator.as_str() {
             "$ne" => of("$eq").negated(),

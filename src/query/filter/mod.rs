@@ -48,18 +48,20 @@ impl Limits {
         code_values: true,
         own_operator: true,
     };
+    /// Those of clients where no setting says otherwise.
+    pub const DEFAULT: Self = Self {
+        max_depth: 20,
+        max_nodes: 500,
+        max_in_items: 1000,
+        max_regex_chars: 1000,
+        code_values: false,
+        own_operator: false,
+    };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_depth: 20,
-            max_nodes: 500,
-            max_in_items: 1000,
-            max_regex_chars: 1000,
-            code_values: false,
-            own_operator: false,
-        }
+        Self::DEFAULT
     }
 }
 

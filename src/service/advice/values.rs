@@ -77,12 +77,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
             Some(format!("{what} holds true or false; write {}", !["0", "0.0"].contains(&value.to_string().as_str())))
         }
         (Some(ValueKind::Text) | None, Bson::String(text)) if is_empty => {
-            let (pattern, options) = pattern_of(text)?;
-            let options = with(options);
-            let pattern = ascii_json(&pattern).filter(|text| text.len() <= LONGEST_QUOTED)?;
-            Some(format!(
-                "{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}{options}}}"
-            ))
+            Some(format!("{what} is compared with this very text; for a pattern write {}", regex_of(text)?))
         }
         (_, Bson::Array(_)) if is_empty && !meant(&what).is_some_and(|meant| meant.starts_with('$')) => Some(format!(
             "{what} is compared with the array as a whole; for one of several values write {{\"$in\": [...]}}"
@@ -95,12 +90,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
 pub(super) fn odd_operand(operator: &str, operand: &Bson) -> Option<String> {
     match (operator, operand) {
         ("$regex", Bson::String(text)) if text.starts_with('/') => {
-            let (pattern, options) = pattern_of(text)?;
-            let pattern = ascii_json(&pattern).filter(|text| text.len() <= LONGEST_QUOTED)?;
-            Some(format!(
-                "$regex: the slashes are part of the pattern; write {{\"$regex\": {pattern}{}}}",
-                with(options)
-            ))
+            Some(format!("$regex: the slashes are part of the pattern; write {}", regex_of(text)?))
         }
         // Any text is true.
         ("$exists", Bson::String(text)) => {
@@ -111,9 +101,12 @@ pub(super) fn odd_operand(operator: &str, operand: &Bson) -> Option<String> {
     }
 }
 
-/// The options that accompany a pattern.
-fn with(options: &str) -> String {
-    if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") }
+/// The condition that a text with the notation of a pattern stands for.
+fn regex_of(text: &str) -> Option<String> {
+    let (pattern, options) = pattern_of(text)?;
+    let pattern = ascii_json(&pattern).filter(|text| text.len() <= LONGEST_QUOTED)?;
+    let options = if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") };
+    Some(format!("{{\"$regex\": {pattern}{options}}}"))
 }
 
 /// About a text that is none of those which a member can have.

@@ -47,20 +47,24 @@ impl Newest {
 
     /// Whether an entry of this time was made before `now`: its clock was ahead, and a note says so, or [`Self::note_of`] does.
     pub(super) fn is_ahead(&self, time: DateTime, now: DateTime) -> bool {
-        let newest = DateTime::from_millis(self.time.load(Ordering::Acquire));
         let noted = DateTime::from_millis(self.noted.load(Ordering::Acquire));
-        time > latest(now) && (time <= noted || (newest > latest(now) && time <= newest))
+        time > latest(now) && (time <= noted || self.ahead(now).is_some_and(|newest| time <= newest))
+    }
+
+    /// The newest time, if the clock was set back since.
+    fn ahead(&self, now: DateTime) -> Option<DateTime> {
+        Some(DateTime::from_millis(self.time.load(Ordering::Acquire))).filter(|newest| *newest > latest(now))
     }
 
     /// The note that the clock was set back, if it was: in [`HISTORY`], `{_id: "clock <sequence>", made_by, until, time}`.
     /// Entries up to the sequence `made_by`, which the note takes for itself, with times up to `until`, were made before `time`.
     pub(super) fn note_of(&self, now: DateTime, floor: i64) -> Option<Change> {
-        let until = DateTime::from_millis(self.time.load(Ordering::Acquire));
+        let until = self.ahead(now)?;
         let note = move |made_by: i64| {
             vec![raw(&doc! { "_id": format!("clock {made_by}"), "made_by": made_by, "until": until, "time": now })]
         };
         let (count, bytes, documents) = (1, NOTE_BYTES, Arc::new(note));
-        (until > latest(now)).then(|| Change::Append(Numbered { collection: HISTORY, floor, count, bytes, documents }))
+        Some(Change::Append(Numbered { collection: HISTORY, floor, count, bytes, documents }))
     }
 }
 
