@@ -96,7 +96,7 @@ pub struct Following {
     #[param(required = false, min_length = 1, format = "cursor")]
     pub since: String,
     /// The maximum number of events of a page; not for streams.
-    #[param(required = false, minimum = 1, default = 100)]
+    #[param(required = false, minimum = 1, maximum = 10000, default = 100)]
     pub limit: u64,
 }
 
