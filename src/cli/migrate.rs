@@ -9,7 +9,7 @@ use crate::app::{self, StartError};
 use crate::moving::migrate::migrate;
 use crate::plural::counted;
 use crate::progress;
-use crate::service::migrations::{self, MigrationState};
+use crate::service::upkeep::migrations::{self, MigrationState};
 use crate::settings::{Settings, StoreUri};
 
 use super::Outcome;

@@ -9,8 +9,8 @@ use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::plural::counted;
 use crate::service::Services;
-use crate::service::export::ExportAccess;
-use crate::service::import::{ImportForm, ImportQuery, ImportReport, Importer, Repeat, import_objects};
+use crate::service::exchange::export::ExportAccess;
+use crate::service::exchange::import::{ImportForm, ImportQuery, ImportReport, Importer, Repeat, import_objects};
 use crate::suggest;
 
 use super::Outcome;

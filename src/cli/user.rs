@@ -12,11 +12,12 @@ use crate::auth::Secret;
 use crate::domain::document::integer;
 use crate::domain::{document, user};
 use crate::query::{Filter, Sort};
-use crate::service::first_start::made_up_password;
-use crate::service::keys::OldKeys;
+use crate::service::accounts::first_start::made_up_password;
+use crate::service::accounts::keys::OldKeys;
+use crate::service::accounts::users;
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{Groups, Resource, Users};
-use crate::service::{Caller, ServiceError, Services, users};
+use crate::service::{Caller, ServiceError, Services};
 use crate::store::{FindQuery, StoreError};
 use crate::suggest;
 

@@ -14,7 +14,8 @@ use crate::domain::user::FIRST_ADMIN;
 use crate::progress::Progress;
 use crate::query::Filter;
 use crate::service::resource::{Categories, Objects, Resource, Types};
-use crate::service::{Caller, ServiceError, Services, categories, objects, types};
+use crate::service::types::categories;
+use crate::service::{Caller, ServiceError, Services, objects, types};
 use crate::store::{FindQuery, StoreError};
 
 /// Objects that are on their way at the same time: while the store writes one group of them, the next one gets ready.

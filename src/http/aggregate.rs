@@ -13,9 +13,9 @@ use super::params::understood;
 use super::schema::{Aggregated, PipelineBody, operation};
 use super::state::HttpState;
 use crate::query::{Effort, Fields, Pipeline};
-use crate::service::advice;
-use crate::service::aggregate as service;
-use crate::service::field_names;
+use crate::service::objects::aggregate as service;
+use crate::service::objects::field_names;
+use crate::service::queries::advice;
 use crate::service::resource::Objects;
 
 operation! {

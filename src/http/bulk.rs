@@ -19,10 +19,11 @@ use super::schema::{
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::query::Sort;
-use crate::service::bulk::{self as service, Outcome, Selection};
+use crate::service::objects::bulk::{self as service, Outcome, Selection};
 use crate::service::once::{Hash, Once};
+use crate::service::queries::advice;
 use crate::service::resource::Objects;
-use crate::service::{Caller, ServiceError, advice};
+use crate::service::{Caller, ServiceError};
 
 operation! {
     /// Create several objects, each on its own or all together.

@@ -24,9 +24,10 @@ use crate::auth::{AuthError, Authorization};
 use crate::domain::Violation;
 use crate::rate_limits::Allowance;
 use crate::service::accounts::AccountError;
+use crate::service::accounts::rights;
+use crate::service::accounts::sign_on::{self, SignOnError};
 use crate::service::history::author as history;
-use crate::service::sign_on::{self, SignOnError};
-use crate::service::{Caller, ErrorCode, rights};
+use crate::service::{Caller, ErrorCode};
 
 /// The header for what was accepted, but is probably not intended.
 pub(super) const WARNING: HeaderName = HeaderName::from_static("inventory-warning");

@@ -19,9 +19,9 @@ use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::Caller;
-use crate::service::categories::{self as service, Node};
 use crate::service::history::as_of::AccessLists;
 use crate::service::resource::{self, Categories};
+use crate::service::types::categories::{self as service, Node};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: true };
 

@@ -19,8 +19,8 @@ use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::shell::in_backticks;
 use crate::json::write::{self, DateStyle, Shape};
+use crate::service::objects::rendering::Views;
 use crate::service::precondition;
-use crate::service::rendering::Views;
 use crate::service::resource::Resource;
 use crate::store::{Documents, Explanation, Hint, StoreError};
 

@@ -15,8 +15,8 @@ use crate::domain::violation::clipped;
 use crate::domain::{Violation, Violations};
 use crate::query::QueryError;
 use crate::service::accounts::AccountError;
-use crate::service::import::ImportReport;
-use crate::service::sign_on::SignOnError;
+use crate::service::accounts::sign_on::SignOnError;
+use crate::service::exchange::import::ImportReport;
 use crate::service::{ErrorCode, ServiceError};
 use crate::store::StoreError;
 

@@ -20,9 +20,10 @@ use crate::exchange::discovery::HostFields;
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::plural::counted;
 use crate::query::{Fields, Filter};
-use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
-use crate::service::import::{self, ImportQuery, ImportReport, Imported, Importer, Repeat};
-use crate::service::{Caller, ErrorCode, advice};
+use crate::service::exchange::export::{self as service, ExportAccess, ExportForm, ExportQuery};
+use crate::service::exchange::import::{self, ImportQuery, ImportReport, Imported, Importer, Repeat};
+use crate::service::queries::advice;
+use crate::service::{Caller, ErrorCode};
 use crate::store::StoreError;
 
 /// The parameters of an export.

@@ -16,7 +16,7 @@ use super::schema::{
 };
 use super::sent::Sent;
 use crate::json::write::DateStyle;
-use crate::service::groups::{self as service, UsersOfGroup};
+use crate::service::accounts::groups::{self as service, UsersOfGroup};
 use crate::service::resource::{self, Groups};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };

@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::params::ListParams;
 use super::state::HttpState;
 use crate::admission;
-use crate::service::advice;
+use crate::service::queries::advice;
 use crate::service::resource::Listed;
 use crate::store::{ChunkedPage, Documents, StoreError};
 

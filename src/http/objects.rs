@@ -31,13 +31,15 @@ use crate::domain::object_input::STATE;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
 use crate::service::history::as_of::AccessLists;
+use crate::service::objects::references::OnReferences;
+use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self as service, View};
+use crate::service::objects::{field_names, references, rendering};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
-use crate::service::references::OnReferences;
+use crate::service::queries::advice;
 use crate::service::resource::{self, Listed, Objects};
-use crate::service::visible::VisibleObject;
-use crate::service::{Caller, ErrorCode, ServiceError, advice, field_names, references, rendering};
+use crate::service::{Caller, ErrorCode, ServiceError};
 use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];

@@ -14,7 +14,8 @@ use crate::admission;
 use crate::domain::object_input;
 use crate::json;
 use crate::query::{Effort, Fields, Filter, Limits, Path, Projection, RENDERED, STORED, Sort};
-use crate::service::{ErrorCode, ListQuery, advice};
+use crate::service::queries::advice;
+use crate::service::{ErrorCode, ListQuery};
 use crate::settings::UnknownParameters;
 use crate::suggest;
 

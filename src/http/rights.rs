@@ -21,8 +21,8 @@ use super::state::HttpState;
 use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
 use crate::service::ErrorCode;
+use crate::service::accounts::rights as service;
 use crate::service::resource::Resource;
-use crate::service::rights as service;
 
 const LIST: ListRoute = ListRoute { key: "name", views: &["list", "tree"], objects: false, limit: 10, past: false };
 

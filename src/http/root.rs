@@ -12,7 +12,7 @@ use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
 use crate::query::FOLLOWS;
 use crate::service::ErrorCode;
-use crate::service::migrations::{self, MigrationState};
+use crate::service::upkeep::migrations::{self, MigrationState};
 
 /// How long a readiness check may take.
 const READY_BUDGET: Duration = Duration::from_secs(2);

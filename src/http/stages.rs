@@ -6,7 +6,8 @@ use super::error::ApiError;
 use crate::json;
 use crate::query::pipeline::{Terms, Unseen};
 use crate::query::{Effort, Fields, Filter, Limits, Pipeline};
-use crate::service::{Stages, aggregate};
+use crate::service::Stages;
+use crate::service::objects::aggregate;
 
 /// The stages that a list takes: they leave documents what they are.
 const OFFERED: [&str; 10] =

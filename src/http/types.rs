@@ -23,8 +23,8 @@ use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
-use crate::service::type_warnings::{Changed, warnings};
 use crate::service::types as service;
+use crate::service::types::warnings::{Changed, warnings};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
 

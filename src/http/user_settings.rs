@@ -21,9 +21,9 @@ use super::schema::{
 use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::service::accounts::user_settings as service;
 use crate::service::once::Once;
 use crate::service::resource::UserSettings;
-use crate::service::user_settings as service;
 use crate::store::Documents;
 
 impl Wire for UserSettings {

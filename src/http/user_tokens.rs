@@ -11,7 +11,7 @@ use super::path::{PathId, PathTokenId};
 use super::schema::{Deleted, Explain, IdempotencyHeader, InsertedToken, NewToken, Results, UserToken, operation};
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;
-use crate::service::api_tokens as service;
+use crate::service::accounts::api_tokens as service;
 use crate::service::once::Once;
 use crate::service::resource::UserTokens;
 use crate::service::{ErrorCode, ServiceError};

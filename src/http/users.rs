@@ -15,8 +15,8 @@ use super::schema::{
 };
 use super::sent::Sent;
 use crate::json::write::DateStyle;
+use crate::service::accounts::users as service;
 use crate::service::resource::{self, Users};
-use crate::service::users as service;
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
 

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::domain::document::{integer, raw};
 use crate::progress::{Progress, Silent};
 use crate::query::{Filter, Sort};
-use crate::service::migrations::{self, INCOMPLETE, MigrationState};
+use crate::service::upkeep::migrations::{self, INCOMPLETE, MigrationState};
 use crate::store::collections::{self, MIGRATIONS};
 use crate::store::copying::COUNTERS;
 use crate::store::{Change, Copying, Documents, Dump, SCOPES, StoreError, Unit};

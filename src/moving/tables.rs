@@ -11,7 +11,7 @@ use crate::domain::schema::is_kebab_case;
 use crate::exchange::csv::CsvStyle;
 use crate::exchange::discovery::HostFields;
 use crate::query::{Filter, Sort};
-use crate::service::export::{ExportAccess, ExportForm, ExportQuery, export_objects};
+use crate::service::exchange::export::{ExportAccess, ExportForm, ExportQuery, export_objects};
 use crate::service::{ServiceError, Services};
 use crate::store::StoreError;
 

@@ -6,12 +6,12 @@ use bson::{Bson, Document, doc};
 
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
-pub use super::kinds::{
-    Categories, Deliveries, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users, Webhooks,
-};
-use super::list_query::ListQuery;
 use super::once::{self, Once};
 use super::precondition::IfMatch;
+pub use super::queries::kinds::{
+    Categories, Deliveries, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users, Webhooks,
+};
+use super::queries::list_query::ListQuery;
 use super::services::Services;
 use crate::domain::Violation;
 use crate::domain::document::raw;

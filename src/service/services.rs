@@ -6,14 +6,14 @@ use std::time::Duration;
 use bson::DateTime;
 
 use super::accounts::Accounts;
-use super::companions::Companions;
-use super::directory::Directory;
+use super::accounts::directory::Directory;
+use super::accounts::identities::Identities;
 use super::error::ServiceError;
 use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
 use super::history::past::{Moment, TOO_MUCH};
-use super::identities::Identities;
-use super::type_catalog::{TypeCatalog, Types};
+use super::objects::companions::Companions;
+use super::types::catalog::{TypeCatalog, Types};
 use super::webhooks::parts::Parts;
 use crate::admission::{self, Admission};
 use crate::clock::Clock;

@@ -15,7 +15,7 @@ use futures::stream::{self, BoxStream};
 use super::codec::Batch;
 use super::error::{WireError, code};
 use crate::admission::Ticket;
-use crate::service::tools::Reach;
+use crate::service::exchange::tools::Reach;
 use crate::store::{Documents, StoreError};
 
 /// The maximum number of cursors of a connection.

@@ -8,7 +8,7 @@ use inventory_service::domain::document::raw;
 use inventory_service::domain::group::Group;
 use inventory_service::domain::user::User;
 use inventory_service::query::Filter;
-use inventory_service::service::credentials::{self, NewPassword};
+use inventory_service::service::accounts::credentials::{self, NewPassword};
 use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, USERS};
 use inventory_service::store::{Change, Store, Unit};

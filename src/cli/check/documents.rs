@@ -2,7 +2,7 @@
 
 use crate::app;
 use crate::plural::counted;
-use crate::service::stored;
+use crate::service::upkeep::stored;
 use crate::settings::StoreSettings;
 
 use super::super::output::say;

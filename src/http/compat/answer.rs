@@ -22,7 +22,7 @@ use crate::http::history::at;
 use crate::http::state::HttpState;
 use crate::json;
 use crate::query::{Budget, Filter, Projection};
-use crate::service::rendering;
+use crate::service::objects::rendering;
 use crate::service::resource::Types;
 
 /// What clients of DATAGERRY take the service for.

@@ -19,7 +19,7 @@ use crate::http::error::ApiError;
 use crate::http::path::positive;
 use crate::http::state::HttpState;
 use crate::service::resource::{self, Objects};
-use crate::service::type_catalog::Types;
+use crate::service::types::catalog::Types;
 
 /// Up to this many bytes are translated on the thread of the request.
 const SHORT: usize = 8 * 1024;

@@ -24,8 +24,9 @@ use crate::service::history::as_of::AccessLists;
 use crate::service::history::logged::{self, OBJECT_LOG, Of};
 use crate::service::history::moments::as_of_read;
 use crate::service::history::past::Moment;
+use crate::service::objects::rendering;
 use crate::service::resource::{self, Listed, Objects, Resource};
-use crate::service::{Caller, ErrorCode, Services, rendering};
+use crate::service::{Caller, ErrorCode, Services};
 use crate::store::collections::LOGS;
 use crate::store::{Documents, StoreError};
 

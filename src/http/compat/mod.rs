@@ -36,7 +36,8 @@ use super::routes::{self, Routes};
 use super::state::HttpState;
 use crate::domain::Violation;
 use crate::service::history::author;
-use crate::service::{Caller, ErrorCode, dangling};
+use crate::service::objects::dangling;
+use crate::service::{Caller, ErrorCode};
 
 pub use self::own::routes_of_datagerry;
 

@@ -19,9 +19,10 @@ use crate::http::routes::Routes;
 use crate::http::state::HttpState;
 use crate::query::Filter;
 use crate::service::objects as service;
+use crate::service::objects::dangling;
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{Categories, Objects, Resource, Types};
-use crate::service::{Caller, ErrorCode, dangling};
+use crate::service::{Caller, ErrorCode};
 use crate::store::FindQuery;
 
 /// The maximum number of objects that one request changes.

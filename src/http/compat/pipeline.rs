@@ -20,10 +20,11 @@ use crate::http::{listing, path, stages};
 use crate::json;
 use crate::query::pipeline::Terms;
 use crate::query::{Effort, Filter, Limits, Pipeline};
+use crate::service::exchange::tools::{self, ToolCollection};
 use crate::service::objects as service;
+use crate::service::objects::references;
 use crate::service::resource::{self, Categories, Groups, Objects, Resource, Types, Users};
-use crate::service::tools::{self, ToolCollection};
-use crate::service::{Caller, ErrorCode, references};
+use crate::service::{Caller, ErrorCode};
 
 /// What `$lookup` reads.
 const LOOKED_UP: [&str; 5] =
@@ -91,7 +92,7 @@ async fn of<W: Wire + 'static>(
     let params = state.list_params(&caller, Parameters::of(request)?, &PLAIN).await?;
     said_once(request)?;
     if W::COLLECTION == Users::COLLECTION {
-        crate::service::users::refuse_password(params.query.filter.document(), &params.query.sort)?;
+        crate::service::accounts::users::refuse_password(params.query.filter.document(), &params.query.sort)?;
     }
     let selected = select(state, &caller, W::COLLECTION, params.query.filter.clone(), pipeline).await?;
     let params = chosen(request, params, selected, pipeline)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bson::raw::RawDocument;
 use serde_json::{Map, Value, json};
 
-use crate::service::type_catalog::Types;
+use crate::service::types::catalog::Types;
 
 /// Members of `type_information` that are at the top as well.
 const LIFTED: [&str; 5] = ["fields", "sections", "summaries", "summary_line", "externals"];

@@ -10,7 +10,7 @@ use crate::http::state::HttpState;
 use crate::service::history::as_of::AccessLists;
 use crate::service::history::moments::{as_of_read, moment};
 use crate::service::resource::Resource;
-use crate::service::type_catalog::Types;
+use crate::service::types::catalog::Types;
 use crate::service::{Caller, Services};
 
 /// The state as of the moment that a list asks for; the present one without `at`.

@@ -22,10 +22,12 @@ use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
 use crate::query::Sort;
+use crate::service::accounts::sign_on;
 use crate::service::history::changes::{Question, RESOURCES, Teller, View, heard, position};
 use crate::service::history::events::described;
 use crate::service::history::feed::{Batch, Position};
-use crate::service::{Caller, ErrorCode, advice, sign_on};
+use crate::service::queries::advice;
+use crate::service::{Caller, ErrorCode};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How often a stream says that it is there; a comment, so it has no id.

@@ -18,7 +18,7 @@ use crate::service::history::moments::moment;
 use crate::service::history::revert::{self as history, Revert};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::resource::{Categories, Objects, Types};
-use crate::service::type_warnings::warnings;
+use crate::service::types::warnings::warnings;
 
 /// The revert that a body asks for.
 async fn revert<'a>(state: &HttpState, body: &JsonBody, if_match: &'a Condition) -> Result<Revert<'a>, ApiError> {

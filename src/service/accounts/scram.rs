@@ -11,6 +11,8 @@ use bson::raw::RawDocument;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
 
+use super::credentials;
+use super::directory::Caller;
 use super::{AccountError, Accounts, NOBODY};
 use crate::admission;
 use crate::auth::scram::{ClientFirst, Exchange, Proof, Verifier, salt_of};
@@ -21,8 +23,6 @@ use crate::domain::user::login_of;
 use crate::domain::violation::clipped;
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
-use crate::service::credentials;
-use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::services::Services;

@@ -17,11 +17,11 @@ use crate::admission::{self, Means};
 use crate::auth::Rights;
 use crate::domain::document::{integer, text};
 use crate::query::{Budget, Filter};
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::services::Services;
-use crate::service::type_catalog::lets_through;
+use crate::service::types::catalog::lets_through;
 use crate::store::StoreError;
 use crate::store::collections::OBJECTS;
 

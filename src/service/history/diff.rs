@@ -12,13 +12,13 @@ use super::past::Moment;
 use crate::domain::document::{integer, raw};
 use crate::domain::object_fields::HIDDEN;
 use crate::domain::object_input::read_fields;
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::objects::get_object;
 use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
-use crate::service::type_catalog::Types;
+use crate::service::types::catalog::Types;
 
 /// What differs.
 pub struct ObjectDiff {

@@ -18,14 +18,14 @@ use crate::domain::object_fields::HIDDEN;
 use crate::history::entry::Action;
 use crate::pointer::unescaped;
 use crate::query::Filter;
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
-use crate::service::late_types;
-use crate::service::list_query::ListQuery;
+use crate::service::queries::list_query::ListQuery;
 use crate::service::resource::{self, Listed, Objects, Resource};
 use crate::service::services::Services;
-use crate::service::type_catalog::Types;
+use crate::service::types::catalog::Types;
+use crate::service::types::late;
 use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, StoreError};
 
@@ -104,7 +104,7 @@ pub(super) async fn list(
     query: &ListQuery,
 ) -> Result<Listed, ServiceError> {
     let guard = |types: &Types| visible(caller, types, &former);
-    let (listed, types) = late_types::list::<Logs>(services, caller, query, guard).await?;
+    let (listed, types) = late::list::<Logs>(services, caller, query, guard).await?;
     let plain = PlainFields::new(Arc::clone(&services.store), services.max_time, (types, former));
     Ok(match listed {
         Listed::Page(mut page) => {

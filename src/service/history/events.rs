@@ -10,9 +10,9 @@ use super::changes::{LARGE, Told, View};
 use crate::admission::{self, Means};
 use crate::domain::document::{integer, text};
 use crate::json::write::{self, DateStyle, Shape};
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
-use crate::service::rendering::{self, Views};
+use crate::service::objects::rendering::{self, Views};
 use crate::service::services::Services;
 use crate::store::{Documents, StoreError};
 

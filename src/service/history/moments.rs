@@ -14,12 +14,12 @@ use super::past::{At, Back, LOOKS, Moment, Past, PastState, Visitor};
 use super::resources::resource_of;
 use crate::history::entry::state_of;
 use crate::query::{Budget, Filter};
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
-use crate::service::type_catalog::Types;
+use crate::service::types::catalog::Types;
 use crate::store::{FindQuery, Store, StoreError};
 
 /// Reads a moment: a sequence, or a time of RFC 3339. `name` is the parameter that has it.

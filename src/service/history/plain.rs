@@ -20,7 +20,7 @@ use crate::domain::object_type::ObjectType;
 use crate::history::entry::{Action, Head, state_of};
 use crate::history::patch::apply;
 use crate::query::Filter;
-use crate::service::type_catalog::{TypeEntry, Types};
+use crate::service::types::catalog::{TypeEntry, Types};
 use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, Store, StoreError};
 

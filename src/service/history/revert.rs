@@ -15,20 +15,20 @@ use crate::domain::document::integer;
 use crate::domain::violation::Violation;
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
-use crate::service::categories::{restored_category, update_category};
-use crate::service::dangling;
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
+use crate::service::objects::dangling;
+use crate::service::objects::targets::absent_target;
+use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self, restored_object, update_object};
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Resource, Types};
 use crate::service::services::Services;
-use crate::service::targets::absent_target;
-use crate::service::type_catalog::{self, lets_through};
-use crate::service::type_warnings::Changed;
+use crate::service::types::catalog::{self, lets_through};
+use crate::service::types::categories::{restored_category, update_category};
+use crate::service::types::warnings::Changed;
 use crate::service::types::{restored_type, reverted_type};
-use crate::service::visible::VisibleObject;
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
 
@@ -146,7 +146,7 @@ pub async fn restore_object(
 /// Refuses what was an object of a type that was deleted since. Another type with its id may show what that one hid.
 /// `past` is the object at that moment, or its entry.
 fn refuse_former(
-    types: &type_catalog::Types,
+    types: &catalog::Types,
     former: &FormerTypes,
     past: &RawDocument,
     moment: Moment,
@@ -174,7 +174,7 @@ pub async fn restore_type(services: &Services, caller: &Caller, id: i64) -> Resu
 ///
 /// # Errors
 /// [`ErrorCode::CategoryNotFound`] where none was deleted; [`ErrorCode::CategoryPublicIdTaken`] for one that is there; as
-/// [`create_category`](crate::service::categories::create_category).
+/// [`create_category`](crate::service::types::categories::create_category).
 pub async fn restore_category(services: &Services, id: i64) -> Result<RawDocumentBuf, ServiceError> {
     let deleted = deleted_one::<Categories>(services, ("categories", ErrorCode::CategoryPublicIdTaken), id).await?;
     as_action(Action::Revert, restored_category(services, id, &deleted)).await

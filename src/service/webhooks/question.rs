@@ -9,10 +9,10 @@ use crate::admission;
 use crate::auth::Rights;
 use crate::json::read::document_from_str;
 use crate::query::{Effort, Fields, Filter};
-use crate::service::directory::Caller;
+use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
-use crate::service::field_names;
 use crate::service::history::changes::{Question, RESOURCES, View};
+use crate::service::objects::field_names;
 use crate::service::services::Services;
 use crate::store::StoreError;
 

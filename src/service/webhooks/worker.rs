@@ -19,8 +19,8 @@ use crate::domain::document::integer;
 use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::history::feed::Position;
-use crate::service::lease::{Holder, Lease, LeaseTimes, Work};
 use crate::service::services::Services;
+use crate::service::upkeep::lease::{Holder, Lease, LeaseTimes, Work};
 use crate::store::collections::WEBHOOKS;
 use crate::store::{FindQuery, StoreError};
 

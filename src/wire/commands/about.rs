@@ -7,7 +7,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::options::{Options, whole};
 use super::{Reading, done};
 use crate::query::FOLLOWS;
-use crate::service::tools::COLLECTIONS;
+use crate::service::exchange::tools::COLLECTIONS;
 use crate::wire::error::{WireError, code};
 use crate::wire::shared::MOST_CONNECTIONS;
 

@@ -6,7 +6,7 @@ use super::options::Options;
 use super::question::{self, understood};
 use super::{Reading, done, explain, finding};
 use crate::query::Pipeline;
-use crate::service::tools::{self, Reach};
+use crate::service::exchange::tools::{self, Reach};
 use crate::store::{Documents, FindQuery};
 use crate::wire::cursors::Rest;
 use crate::wire::error::{WireError, code};

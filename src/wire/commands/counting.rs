@@ -13,7 +13,7 @@ use crate::admission;
 use crate::query::compare::compare_bson;
 use crate::query::raw::{Elements, Value};
 use crate::query::{Leaf, Path};
-use crate::service::tools::Reach;
+use crate::service::exchange::tools::Reach;
 use crate::store::{FindQuery, StoreError};
 use crate::wire::cursors::LARGEST_BATCH;
 use crate::wire::error::{WireError, code};

@@ -5,7 +5,7 @@ use bson::{Bson, doc};
 use super::options::Options;
 use super::question::{self, Names};
 use super::{Reading, done};
-use crate::service::tools::{Found, Reach, ToolCollection};
+use crate::service::exchange::tools::{Found, Reach, ToolCollection};
 use crate::store::{Documents, FindQuery};
 use crate::wire::codec::Batch;
 use crate::wire::cursors::{BatchSize, LARGEST_BATCH, Opened, Rest, USUAL_BATCH};

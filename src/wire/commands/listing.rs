@@ -10,7 +10,7 @@ use super::options::Options;
 use super::question::{limits, understood};
 use super::{Reading, done};
 use crate::query::{Filter, Pipeline};
-use crate::service::tools::{self, COLLECTIONS, Size, ToolCollection};
+use crate::service::exchange::tools::{self, COLLECTIONS, Size, ToolCollection};
 use crate::store::{Documents, FindQuery, IndexSpec};
 use crate::wire::error::{WireError, code};
 

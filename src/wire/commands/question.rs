@@ -9,7 +9,7 @@ use super::Reading;
 use super::options::Options;
 use crate::admission;
 use crate::query::{Effort, Filter, Limits, Projection, QueryError, Sort};
-use crate::service::tools::{Reach, ToolCollection};
+use crate::service::exchange::tools::{Reach, ToolCollection};
 use crate::store::{FindQuery, StoreError};
 use crate::wire::error::{WireError, code};
 

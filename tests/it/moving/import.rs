@@ -9,7 +9,7 @@ use inventory_service::moving::MovingError;
 use inventory_service::moving::import::{BadLine, ImportOptions, Summary};
 use inventory_service::moving::package::PackagePart;
 use inventory_service::query::{Filter, Sort, Update};
-use inventory_service::service::credentials::{self, NewPassword};
+use inventory_service::service::accounts::credentials::{self, NewPassword};
 use inventory_service::service::history::verify;
 use inventory_service::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};

@@ -6,7 +6,7 @@ use inventory_service::moving::MovingError;
 use inventory_service::moving::migrate::{Migrated, migrate};
 use inventory_service::progress::Silent;
 use inventory_service::query::{Filter, Update};
-use inventory_service::service::migrations::{self, MigrationError, MigrationState};
+use inventory_service::service::upkeep::migrations::{self, MigrationError, MigrationState};
 use inventory_service::store::collections::{CREDENTIALS, MIGRATIONS, OBJECTS, TYPES};
 use inventory_service::store::{Change, Copying, Documents, Store, Unit};
 

@@ -13,7 +13,7 @@ use inventory_service::domain::document::raw;
 use inventory_service::moving::import::ImportOptions;
 use inventory_service::moving::migrate::migrate;
 use inventory_service::progress::Silent;
-use inventory_service::service::migrations;
+use inventory_service::service::upkeep::migrations;
 use inventory_service::store::collections::{self, MIGRATIONS, OBJECTS};
 use inventory_service::store::inspection::Verdict;
 use inventory_service::store::{Change, Unit};

@@ -7,8 +7,8 @@ use bson::{DateTime, doc};
 use inventory_service::app::open_store;
 use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
-use inventory_service::service::lease::LeaseTimes;
-use inventory_service::service::migrations::{Migration, MigrationState, made, run_together, state};
+use inventory_service::service::upkeep::lease::LeaseTimes;
+use inventory_service::service::upkeep::migrations::{Migration, MigrationState, made, run_together, state};
 use inventory_service::store::collections::{self, MIGRATIONS};
 use inventory_service::store::{Change, Store, StoreError, Unit};
 

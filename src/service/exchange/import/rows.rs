@@ -1,0 +1,430 @@
+//! A file as rows: the content of each line, without queries to the store.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bson::{Bson, Document, RawDocumentBuf};
+
+use super::report::{ReportError, ReportErrors};
+use crate::domain::object_fields::ValueKind;
+use crate::domain::object_type::ObjectType;
+use crate::exchange::cell;
+use crate::exchange::columns::{Heading, Own};
+use crate::exchange::csv::{self, Delimiter, StringRecord};
+use crate::exchange::encoding::{self, TextEncoding};
+use crate::exchange::sheet;
+use crate::json;
+use crate::plural::counted;
+use crate::service::resource;
+use crate::service::types::catalog::{TypeEntry, Types};
+
+/// The form of a file that comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportForm {
+    /// A table as text.
+    Csv {
+        /// The delimiter of cells; `None`: the most frequent one in the header.
+        delimiter: Option<Delimiter>,
+        /// The encoding; `None`: that of the byte-order mark, else UTF-8.
+        encoding: Option<TextEncoding>,
+    },
+    /// An object a line.
+    Ndjson,
+    /// A table of a spreadsheet.
+    Xlsx {
+        /// The name of the sheet, or its number from 1; `None`: the first one.
+        sheet: Option<String>,
+    },
+}
+
+/// A file that was read.
+#[derive(Default)]
+pub(super) struct ImportRows {
+    /// What the columns of a table are.
+    pub(super) columns: Vec<Heading>,
+    /// The columns that refer to objects by the value of a field.
+    pub(super) links: Vec<ReferenceColumn>,
+    /// The line of the header of a table.
+    pub(super) header: u64,
+    pub(super) list: Vec<Row>,
+    pub(super) errors: ReportErrors,
+    pub(super) warnings: Vec<ReportError>,
+}
+
+/// A column that refers to objects by the value of a field.
+pub(super) struct ReferenceColumn {
+    /// The column in the table.
+    pub(super) column: usize,
+    /// The type that is referred to.
+    pub(super) target: Arc<TypeEntry>,
+    /// The name of the field of that type.
+    pub(super) field: String,
+}
+
+/// A line of the file.
+pub(super) struct Row {
+    pub(super) line: u64,
+    pub(super) source: RowSource,
+    /// The id that the line names.
+    pub(super) public_id: Option<i64>,
+    /// The value of the key field, if the import has a key.
+    pub(super) key: Option<Bson>,
+    /// For each of [`ImportRows::links`] the value that refers to an object.
+    pub(super) links: Vec<Option<Bson>>,
+}
+
+/// What the line says.
+pub(super) enum RowSource {
+    Cells(StringRecord),
+    Document(RawDocumentBuf),
+}
+
+/// What a file is read by.
+pub(super) struct RowReading {
+    pub(super) types: Arc<Types>,
+    pub(super) entry: Arc<TypeEntry>,
+    /// The position of the key field.
+    pub(super) key: Option<usize>,
+    /// Whether cells lose the blanks at their edges, and get the usual Unicode form.
+    pub(super) trim: bool,
+    /// The types that are not there for the caller.
+    pub(super) unseen: HashSet<i64>,
+}
+
+/// The memory that an import takes, as a multiple of the size of its file.
+const GROWTH: usize = 4;
+
+impl RowReading {
+    /// Reads a file; the result contains its errors. `room` reserves memory, and returns whether there is enough.
+    pub(super) fn read(&self, file: &[u8], form: &ImportForm, room: &dyn Fn(usize) -> bool) -> ImportRows {
+        let refused = |line, reason: String| {
+            let mut rows = ImportRows::default();
+            rows.errors.push(ReportError::new(line, "", reason));
+            rows
+        };
+        let table = match form {
+            ImportForm::Xlsx { sheet } => sheet::read(file, sheet.as_deref(), room),
+            _ if let Some(reason) = sheet::foreign(file) => Err((1, reason.to_owned())),
+            _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
+                Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
+            }
+            ImportForm::Csv { delimiter, encoding } => {
+                encoding::decode(file, *encoding).and_then(|text| csv::read(&text, *delimiter))
+            }
+            ImportForm::Ndjson => match encoding::decode(file, Some(TextEncoding::Utf8)) {
+                Ok(text) => return self.read_lines(&text),
+                Err(error) => Err(error),
+            },
+        };
+        match table {
+            Ok(table) => self.read_table(table),
+            Err((line, reason)) => refused(line, reason),
+        }
+    }
+
+    fn object_type(&self) -> &ObjectType {
+        &self.entry.object_type
+    }
+
+    /// A cell as it is read.
+    pub(super) fn tidy<'c>(&self, cell: &'c str) -> Cow<'c, str> {
+        if self.trim { cell::tidy(cell) } else { Cow::Borrowed(cell) }
+    }
+
+    fn read_table(&self, table: csv::Table) -> ImportRows {
+        let mut read = ImportRows { header: table.header_line, ..ImportRows::default() };
+        if table.header.first().is_some_and(|cell| cell.starts_with("sep=")) {
+            let reason = "tells a spreadsheet the delimiter; leave the line out";
+            read.errors.push(ReportError::new(read.header, "sep=", reason));
+            return read;
+        }
+        self.read_header(&table.header, &mut read);
+        if !read.errors.is_empty() {
+            self.explain_header(&table, &mut read);
+            return read;
+        }
+        for (line, cells) in table.rows {
+            // What spreadsheets leave after the last row.
+            if cells.iter().all(|cell| self.tidy(cell).is_empty()) {
+                continue;
+            }
+            if cells.len() != table.header.len() {
+                let reason = format!("has {}, but the header has {}", counted(cells.len(), "cell"), table.header.len());
+                read.errors.push(ReportError::new(line, "", reason));
+                continue;
+            }
+            if let Some(row) = self.read_row(line, cells, &mut read) {
+                read.list.push(row);
+            }
+        }
+        read
+    }
+
+    /// Says what the reason may be that columns are not known.
+    fn explain_header(&self, table: &csv::Table, read: &mut ImportRows) {
+        let mut reasons = Vec::new();
+        let is_lacking = table.header.iter().all(|cell| Heading::is_strange(cell, self.object_type()));
+        if table.rows.is_empty() && table.hint.is_none() {
+            let curl =
+                "is the only line; if there were more, send the file with curl --data-binary, as -d loses line ends";
+            reasons.push(curl.to_owned());
+        } else if is_lacking {
+            let columns = self.object_type().fields.iter().map(|field| field.name.as_str()).take(5);
+            let columns: Vec<&str> = columns.collect();
+            reasons.push(format!(
+                "no column is known; does the file lack its header? its first line names fields of {}, such as {}",
+                self.object_type().name,
+                columns.join(", ")
+            ));
+        }
+        reasons.extend(table.hint.clone());
+        if reasons.is_empty() {
+            return;
+        }
+        let mut errors = ReportErrors::default();
+        errors.push(ReportError::new(read.header, "", reasons.join("; ")));
+        if !is_lacking {
+            errors.append(std::mem::take(&mut read.errors));
+        }
+        read.errors = errors;
+    }
+
+    fn read_header(&self, header: &[String], read: &mut ImportRows) {
+        for (column, cell) in header.iter().enumerate() {
+            let heading = if cell.trim().is_empty() {
+                Err(format!("column {} has no name; give it one, or leave the column out", column + 1))
+            } else if header[..column].contains(cell) {
+                Err("is here twice".to_owned())
+            } else {
+                Heading::read(cell, self.object_type())
+            };
+            let heading = heading.and_then(|heading| {
+                if let Heading::Link { type_name, field, .. } = &heading {
+                    read.links.push(self.link(column, type_name, field)?);
+                }
+                if matches!(heading, Heading::Own(_)) && read.columns.contains(&heading) {
+                    return Err("is here twice".to_owned());
+                }
+                Ok(heading)
+            });
+            match heading {
+                Ok(heading) => read.columns.push(heading),
+                Err(reason) => read.errors.push(ReportError::new(read.header, cell, reason)),
+            }
+        }
+        let positions = |heading: &Heading| match heading {
+            Heading::Field(position) | Heading::Link { position, .. } => Some(*position),
+            Heading::Own(_) => None,
+        };
+        let mut seen = Vec::new();
+        for position in read.columns.iter().filter_map(positions) {
+            let name = &self.object_type().fields[position].name;
+            if seen.contains(&position) && read.errors.is_empty() {
+                read.errors.push(ReportError::new(read.header, name, "has two columns"));
+            }
+            seen.push(position);
+        }
+        if let Some(key) = self.key
+            && read.errors.is_empty()
+            && !read.columns.contains(&Heading::Field(key))
+        {
+            let reason = "is the key, but has no column";
+            read.errors.push(ReportError::new(read.header, &self.object_type().fields[key].name, reason));
+        }
+    }
+
+    fn link(&self, column: usize, type_name: &str, field: &str) -> Result<ReferenceColumn, String> {
+        let is_seen = |entry: &&Arc<TypeEntry>| !self.unseen.contains(&entry.object_type.public_id);
+        let target = self.types.iter().filter(is_seen).find(|entry| entry.object_type.name == type_name);
+        let target = target.ok_or_else(|| format!("there is no type {type_name}"))?;
+        match target.object_type.field(field) {
+            None => Err(format!("the type {type_name} has no field {field}")),
+            Some(found) if found.is_password() => Err("nobody is found by a password".to_owned()),
+            Some(_) => Ok(ReferenceColumn { column, target: Arc::clone(target), field: field.to_owned() }),
+        }
+    }
+
+    fn read_row(&self, line: u64, cells: StringRecord, read: &mut ImportRows) -> Option<Row> {
+        let before = read.errors.count();
+        let (mut public_id, mut key) = (None, None);
+        for (heading, text) in read.columns.iter().zip(&cells) {
+            let text = &*self.tidy(text);
+            match heading {
+                Heading::Own(Own::PublicId) => match cell::read(ValueKind::Reference, text) {
+                    Ok(Bson::Null) => {}
+                    Ok(Bson::Int64(id)) => public_id = Some(id),
+                    Ok(_) | Err(_) => {
+                        let reason = "must be a whole number, or empty for a new object";
+                        read.errors.push(ReportError::new(line, Own::PublicId.name(), reason));
+                    }
+                },
+                Heading::Field(position) if self.key == Some(*position) => {
+                    let field = &self.object_type().fields[*position];
+                    match cell::read(ValueKind::named(&field.kind), text) {
+                        Ok(value) => key = Some(value),
+                        Err(reason) => read.errors.push(ReportError::new(line, &field.name, reason)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut links = Vec::with_capacity(read.links.len());
+        for link in &read.links {
+            let field = link.target.object_type.field(&link.field);
+            let kind = field.map_or(ValueKind::Any, |field| ValueKind::named(&field.kind));
+            match cell::read(kind, &self.tidy(&cells[link.column])) {
+                Ok(value) => links.push(Some(value).filter(|value| *value != Bson::Null)),
+                Err(reason) => {
+                    let name = field_of(&read.columns[link.column], self.object_type());
+                    read.errors.push(ReportError::new(line, name, format!("{}: {reason}", link.field)));
+                }
+            }
+        }
+        self.require_key(line, key.as_ref(), &mut read.errors);
+        (read.errors.count() == before).then_some(Row { line, source: RowSource::Cells(cells), public_id, key, links })
+    }
+
+    fn read_lines(&self, text: &str) -> ImportRows {
+        let mut read = ImportRows::default();
+        let mut values = json::read::most_values(text.len());
+        // The first line with an `_id`, and how many there are.
+        let mut foreign: Option<(u64, usize)> = None;
+        for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+            let document = json::read::document_counted(text, &mut values);
+            if values == 0 {
+                read.errors.push(ReportError::new(line, "", json::read::TOO_MANY_VALUES));
+                return read;
+            }
+            let document = match document {
+                Ok(document) => document,
+                Err(error) => {
+                    let reason = format!("is not as JSON has to be: {} at column {}", error.message, error.column);
+                    read.errors.push(ReportError::new(line, "", reason));
+                    continue;
+                }
+            };
+            if document.contains_key("_id") {
+                foreign.get_or_insert((line, 0)).1 += 1;
+            }
+            let public_id = match document.get("public_id") {
+                None | Some(Bson::Null) => None,
+                Some(Bson::Int32(id)) => Some(i64::from(*id)),
+                Some(Bson::Int64(id)) => Some(*id),
+                Some(_) => {
+                    read.errors.push(ReportError::new(line, "public_id", "must be a whole number"));
+                    continue;
+                }
+            };
+            let key = self.key.map(|position| key_of(&document, &self.object_type().fields[position].name));
+            let before = read.errors.count();
+            self.require_key(line, key.as_ref(), &mut read.errors);
+            let source = match resource::encode(&document) {
+                Ok(document) => RowSource::Document(document),
+                Err(error) => {
+                    read.errors.push(ReportError::new(line, "", error.to_string()));
+                    continue;
+                }
+            };
+            if read.errors.count() == before {
+                read.list.push(Row { line, source, public_id, key, links: Vec::new() });
+            }
+        }
+        if let Some((line, count)) = foreign {
+            let reason = format!(
+                "belongs to the database that the file is from, and is left out, in {}",
+                counted(count, "line")
+            );
+            read.warnings.push(ReportError::new(line, "_id", reason));
+        }
+        read
+    }
+
+    fn require_key(&self, line: u64, key: Option<&Bson>, errors: &mut ReportErrors) {
+        let Some(position) = self.key else { return };
+        let name = &self.object_type().fields[position].name;
+        if key.is_some_and(|key| key_text(key).is_none()) {
+            errors.push(ReportError::new(line, name, "is the key, so it needs a value that can be looked up"));
+        }
+    }
+}
+
+/// The name of the field that a column is about.
+pub(super) fn field_of(heading: &Heading, object_type: &ObjectType) -> String {
+    match heading {
+        Heading::Own(own) => own.name().to_owned(),
+        Heading::Field(position) | Heading::Link { position, .. } => object_type.fields[*position].name.clone(),
+    }
+}
+
+fn key_of(document: &Document, name: &str) -> Bson {
+    if let Ok(fields) = document.get_document("fields") {
+        return fields.get(name).cloned().unwrap_or(Bson::Null);
+    }
+    let entries = document.get_array("fields").ok().into_iter().flatten().filter_map(Bson::as_document);
+    let mut named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
+    named.find_map(|entry| entry.get("value").cloned()).unwrap_or(Bson::Null)
+}
+
+/// A text that is the same for key values that the stores treat as equal; none for values that cannot be keys.
+pub(super) fn key_text(value: &Bson) -> Option<String> {
+    match value {
+        Bson::String(text) => Some(format!("s{text}")),
+        Bson::Int32(number) => number_text(&number.to_string()),
+        Bson::Int64(number) => number_text(&number.to_string()),
+        // All digits of a double, however many: 0.1 is not the decimal 0.1.
+        Bson::Double(number) if number.is_finite() => number_text(&format!("{number:.1074}")),
+        Bson::Decimal128(number) => number_text(&number.to_string()),
+        Bson::Boolean(flag) => Some(format!("b{flag}")),
+        Bson::DateTime(moment) => Some(format!("d{}", moment.timestamp_millis())),
+        _ => None,
+    }
+}
+
+/// One text for all ways to write a number in decimal digits, with or without a point and an exponent.
+fn number_text(written: &str) -> Option<String> {
+    let (sign, unsigned) = written.strip_prefix('-').map_or(("", written), |rest| ("-", rest));
+    let (digits, exponent) = unsigned.split_once(['E', 'e']).unwrap_or((unsigned, "0"));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = format!("{whole}{part}");
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let exponent = exponent.parse::<i64>().ok()? - i64::try_from(part.len()).ok()?;
+    let short = digits.trim_end_matches('0');
+    let zeros = i64::try_from(digits.len() - short.len()).ok()?;
+    match short.trim_start_matches('0') {
+        "" => Some("n0".to_owned()),
+        short => Some(format!("n{sign}{short}e{}", exponent + zeros)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse().expect("a decimal"))
+    }
+
+    #[test]
+    fn numbers_that_stores_take_for_equal_are_one_key() {
+        for equal in [
+            vec![Bson::Int32(1500), Bson::Int64(1500), Bson::Double(1500.0), decimal("1500.00"), decimal("1.5E+3")],
+            vec![Bson::Double(-0.5), decimal("-0.50"), decimal("-5E-1")],
+            vec![Bson::Int32(0), Bson::Double(-0.0), decimal("0E+5"), decimal("-0.00")],
+        ] {
+            let texts: Vec<_> = equal.iter().map(key_text).collect();
+            assert!(texts[0].is_some() && texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_double_is_its_exact_value_and_what_is_no_number_is_no_key() {
+        assert_ne!(key_text(&Bson::Double(0.1)), key_text(&decimal("0.1")));
+        assert_ne!(key_text(&Bson::Int64(15)), key_text(&Bson::Int64(150)));
+        for nothing in [decimal("NaN"), decimal("-Infinity"), Bson::Double(f64::NAN), Bson::Null] {
+            assert_eq!(key_text(&nothing), None);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The parameters of a list.
+
+use crate::query::{Filter, Pipeline, Projection, Sort};
+use crate::service::services::Services;
+use crate::store::FindQuery;
+
+/// A pipeline of more than conditions.
+#[derive(Debug, Clone)]
+pub struct Stages {
+    /// What is done with documents.
+    pub pipeline: Pipeline,
+    /// Whether it leaves them as they are.
+    pub selects: bool,
+}
+
+/// Which page of which documents.
+#[derive(Debug, Clone)]
+pub struct ListQuery {
+    /// Which documents.
+    pub filter: Filter,
+    /// What is done with them before they are ordered and counted.
+    pub stages: Option<Stages>,
+    /// In which order; ends with a unique key, so that pages are stable.
+    pub sort: Sort,
+    /// The page, from 1.
+    pub page: u64,
+    /// Documents on a page, at least 1.
+    pub limit: u64,
+    /// Which of their fields.
+    pub projection: Option<Projection>,
+    /// Whether to explain the query instead of running it for its page.
+    pub explain: bool,
+    /// Whether the page says where the next one begins, see [`Continued`](crate::service::resource::Continued).
+    pub keyed: bool,
+}
+
+impl ListQuery {
+    /// The query to the store.
+    pub fn to_find(&self, services: &Services) -> FindQuery {
+        FindQuery {
+            filter: self.filter.clone(),
+            projection: self.projection.clone(),
+            sort: self.sort.clone(),
+            skip: (self.page - 1).saturating_mul(self.limit),
+            limit: self.limit,
+            max_time: services.max_time,
+            max_bytes: usize::MAX,
+            is_counted: true,
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Categories of types: a forest whose leaves are types. docs/api.md, Categories.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, doc};
+
+use super::catalog::{self, TypeEntry, VIEW_TYPES};
+use crate::domain::category_input::CATEGORY;
+use crate::domain::document::integer;
+use crate::domain::schema::without_unknown;
+use crate::domain::{self, Violation, Violations, category_input};
+use crate::query::{Filter, Projection, Sort, Update};
+use crate::service::accounts::directory::Caller;
+use crate::service::error::ServiceError;
+use crate::service::precondition::IfMatch;
+use crate::service::queries::list_query::ListQuery;
+use crate::service::resource::{self, Categories, Decision, Resource, Wanted};
+use crate::service::services::Services;
+use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
+
+/// The scope that serialises changes of the forest: no filter can express "no cycles".
+const SCOPE: &str = Categories::COLLECTION;
+
+/// A category with its descendants.
+pub struct Node<'a> {
+    /// The stored category.
+    pub category: &'a RawDocument,
+    /// `meta.order`.
+    pub order: Option<i64>,
+    /// The categories below, in their order.
+    pub children: Vec<Node<'a>>,
+    /// The types, in the category's order, without unknown ids.
+    pub types: Vec<Arc<TypeEntry>>,
+}
+
+/// All categories that a filter selects, with the types they may name.
+pub struct Forest {
+    categories: Documents,
+    /// Nothing for a caller who may not read types.
+    types: Option<Arc<catalog::Types>>,
+}
+
+/// Stores a new category.
+///
+/// # Errors
+/// Violations of the body, a parent or a type that does not exist, a taken name or id.
+pub async fn create_category(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
+    let now = services.now();
+    store_category(services, body, None, |accepted, id| domain::created(accepted, id, now)).await
+}
+
+/// Stores a category again that was deleted: all but its edit time stays as it was.
+///
+/// # Errors
+/// As [`create_category`].
+pub(crate) async fn restored_category(
+    services: &Services,
+    id: i64,
+    deleted: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let names = ["name", "label", "parent", "types", "meta"];
+    let kept = names.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone())));
+    let body = kept.collect();
+    let now = services.now();
+    store_category(services, &body, Some(id), |accepted, _| category_input::updated(accepted, deleted, now)).await
+}
+
+/// `again` is the id that the category had before.
+async fn store_category(
+    services: &Services,
+    body: &Document,
+    again: Option<i64>,
+    build: impl Fn(Document, i64) -> Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let accepted =
+        without_unknown(&CATEGORY, body, None, category_input::read(body)).map_err(ServiceError::Violations)?;
+    let wanted = again.map_or(Wanted::from(accepted.get_i64("public_id").ok()), Wanted::Again);
+    for _ in 0..resource::DECISIONS {
+        let conditions = check_links(services, &accepted, None).await?;
+        let build = |id| build(accepted.clone(), id);
+        match resource::create::<Categories>(services, wanted, conditions, build).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(contended())
+}
+
+/// Replaces the category with the body.
+///
+/// # Errors
+/// As [`create_category`], a parent that closes a cycle, and those of [`resource::change`].
+pub async fn update_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_category(services, id, if_match, async |_| Ok(body.clone())).await
+}
+
+/// Merges the patch (RFC 7396) into the category and continues as [`update_category`].
+///
+/// # Errors
+/// As [`update_category`].
+pub async fn patch_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_category(services, id, if_match, async |before| resource::merged(before, patch)).await
+}
+
+async fn change_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    body_for: impl AsyncFn(&RawDocument) -> Result<Document, ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let (body, stored) = (body_for(before).await?, resource::decode(before)?);
+        let accepted = without_unknown(&CATEGORY, &body, Some(&stored), category_input::read(&body))
+            .map_err(ServiceError::Violations)?;
+        resource::same_id(&accepted, id)?;
+        let conditions = check_links(services, &accepted, Some(id)).await?;
+        let after = category_input::updated(accepted, &stored, services.now());
+        let mut decision = Decision::replace::<Categories>(before, &after)?;
+        decision.unit.conditions = conditions;
+        Ok(decision)
+    };
+    for _ in 0..resource::DECISIONS {
+        match resource::change::<Categories>(services, id, if_match, &decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|(_, after)| after),
+        }
+    }
+    Err(contended())
+}
+
+/// Removes a category; its children move up to its parent. Returns it and the number of those children.
+///
+/// # Errors
+/// Those of [`resource::remove`].
+pub async fn delete_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+) -> Result<(RawDocumentBuf, u64), ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
+        let parent = resource::decode(before)?.get("parent").cloned().unwrap_or(Bson::Null);
+        let move_up = Change::UpdateMany {
+            collection: Categories::COLLECTION,
+            filter: Filter::equals("parent", id),
+            update: Update::set("parent", parent),
+        };
+        Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE.into(), at }))
+    };
+    for _ in 0..resource::DECISIONS {
+        match resource::remove::<Categories>(services, id, if_match, decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => {
+                let (removed, touched) = outcome?;
+                return Ok((removed, touched.first().copied().unwrap_or_default()));
+            }
+        }
+    }
+    Err(contended())
+}
+
+/// Checks that parent and types exist and that the parent is not below `id`. Returns the conditions under which this
+/// stays true until the change takes effect.
+async fn check_links(
+    services: &Services,
+    accepted: &Document,
+    id: Option<i64>,
+) -> Result<Vec<Condition>, ServiceError> {
+    let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let named = accepted.get_array("types").into_iter().flatten().filter_map(Bson::as_i64);
+    let types = services.types_knowing(types, named.collect()).await?;
+    let mut conditions = vec![Condition::Unchanged { scope: SCOPE.into(), at }];
+    let mut violations = Violations::new();
+    let mut listed = HashSet::new();
+    for (index, type_id) in accepted.get_array("types").into_iter().flatten().enumerate() {
+        let type_id = type_id.as_i64().unwrap_or_default();
+        if types.get(type_id).is_none() {
+            violations.push(Violation::new(format!("/types/{index}"), format!("type {type_id} does not exist")));
+        }
+        if !listed.insert(type_id) {
+            violations.push(Violation::new(format!("/types/{index}"), format!("type {type_id} is there twice")));
+        }
+        let filter = Filter::equals("public_id", type_id);
+        conditions.push(Condition::Exists { collection: resource::Types::COLLECTION, filter });
+    }
+    if let Ok(parent) = accepted.get_i64("parent")
+        && let Some(violation) = check_parent(services, parent, id).await?
+    {
+        violations.push(violation);
+    }
+    if violations.is_empty() { Ok(conditions) } else { Err(ServiceError::Violations(violations)) }
+}
+
+async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Result<Option<Violation>, ServiceError> {
+    let mut all = FindQuery::new(Filter::all(), services.max_time);
+    all.projection = Some(Projection::parse(&doc! { "public_id": 1, "parent": 1 }, &all.filter)?);
+    let found = services.store.find(Categories::COLLECTION, &all).await?;
+    let parents: HashMap<i64, Option<i64>> = found
+        .iter()
+        .filter_map(|category| Some((integer(category, "public_id")?, integer(category, "parent"))))
+        .collect();
+    if !parents.contains_key(&parent) {
+        return Ok(Some(Violation::new("/parent", format!("category {parent} does not exist"))));
+    }
+    let mut above = Some(parent);
+    let mut seen = HashSet::new();
+    while let Some(current) = above.filter(|current| seen.insert(*current)) {
+        if Some(current) == id {
+            let message = format!("category {parent} stands below category {current}, which would close a cycle");
+            return Ok(Some(Violation::new("/parent", message)));
+        }
+        above = parents.get(&current).copied().flatten();
+    }
+    Ok(None)
+}
+
+/// Reads the categories that a list query selects, for [`Forest::roots`].
+///
+/// # Errors
+/// What the store reports.
+pub async fn read_forest(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Forest, ServiceError> {
+    let categories = services.held(Categories::COLLECTION, forest_question(services, query)).await?;
+    let may_view = caller.rights.grants(VIEW_TYPES);
+    let types = if may_view { Some(services.types.current(&*services.store, services.max_time).await?) } else { None };
+    Ok(Forest { categories, types })
+}
+
+/// How the categories of a tree are found.
+///
+/// # Errors
+/// What the store reports.
+pub async fn explain_forest(services: &Services, query: &ListQuery) -> Result<Explanation, ServiceError> {
+    Ok(services.store.explain(Categories::COLLECTION, &forest_question(services, query)).await?)
+}
+
+fn forest_question(services: &Services, query: &ListQuery) -> FindQuery {
+    FindQuery::new(query.filter.clone(), services.max_time).sorted(Sort::by("public_id", false))
+}
+
+impl Forest {
+    /// The categories without a parent among them, each with its branches, ordered by `meta.order` (null last), then name.
+    pub fn roots(&self) -> Vec<Node<'_>> {
+        let ids: HashSet<i64> = self.categories.iter().filter_map(|category| integer(category, "public_id")).collect();
+        let mut below: HashMap<Option<i64>, Vec<&RawDocument>> = HashMap::new();
+        for category in self.categories.iter() {
+            let parent = integer(category, "parent").filter(|parent| ids.contains(parent));
+            below.entry(parent).or_default().push(category);
+        }
+        let mut roots = self.grow(None, &mut below);
+        // Only categories in a cycle, made by other tools, remain. Without this no answer would show them.
+        while let Some(parent) = below.keys().copied().min() {
+            roots.extend(self.grow(parent, &mut below));
+        }
+        roots
+    }
+
+    /// Each category is removed when it is placed, so that a cycle made by other tools ends.
+    fn grow<'a>(
+        &'a self,
+        parent: Option<i64>,
+        below: &mut HashMap<Option<i64>, Vec<&'a RawDocument>>,
+    ) -> Vec<Node<'a>> {
+        let mut nodes: Vec<Node<'a>> = Vec::new();
+        for category in below.remove(&parent).unwrap_or_default() {
+            let id = integer(category, "public_id");
+            let children = if id.is_some() { self.grow(id, below) } else { Vec::new() };
+            let order = category.get_document("meta").ok().and_then(|meta| integer(meta, "order"));
+            nodes.push(Node { category, order, children, types: self.types_of(category) });
+        }
+        nodes.sort_by_cached_key(|node| {
+            let name = node.category.get_str("name").unwrap_or_default().to_owned();
+            (node.order.is_none(), node.order, name)
+        });
+        nodes
+    }
+
+    fn types_of(&self, category: &RawDocument) -> Vec<Arc<TypeEntry>> {
+        let ids = category.get_array("types").into_iter().flatten().flatten();
+        let ids = ids.filter_map(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from)));
+        ids.filter_map(|id| self.types.as_ref()?.get(id).cloned()).collect()
+    }
+}
+
+fn contended() -> ServiceError {
+    ServiceError::Contended("the categories".to_owned())
+}
