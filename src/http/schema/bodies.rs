@@ -388,6 +388,7 @@ fn webhook_rules() -> Value {
         },
         "resources": {
             "items": {"enum": webhook_input::RESOURCES},
+            "minItems": 1,
             "uniqueItems": true,
             "description": "What to tell of; all that the caller may see when nothing is said.",
         },
