@@ -82,15 +82,16 @@ pub fn for_server(filter: &Document) -> Document {
             Some((name.clone(), parts.collect::<Vec<_>>().into()))
                 .filter(|(_, parts)| *parts != Bson::Array(Vec::new()))
         }
-        value => (name != OPERATOR && !has_own(value)).then(|| (name.clone(), value.clone())),
+        value => (name != OPERATOR && !names(value, OPERATOR)).then(|| (name.clone(), value.clone())),
     };
     filter.iter().filter_map(part).collect()
 }
 
-fn has_own(value: &Bson) -> bool {
+/// Whether a member anywhere in the value has this name.
+pub(super) fn names(value: &Bson, wanted: &str) -> bool {
     match value {
-        Bson::Document(document) => document.iter().any(|(name, value)| name == OPERATOR || has_own(value)),
-        Bson::Array(items) => items.iter().any(has_own),
+        Bson::Document(document) => document.iter().any(|(name, value)| name == wanted || names(value, wanted)),
+        Bson::Array(items) => items.iter().any(|item| names(item, wanted)),
         _ => false,
     }
 }

@@ -6,6 +6,7 @@ use super::parser::PipelineParser;
 use super::stage::Stage;
 use super::{Filter, Pipeline, QueryError, Sort};
 use crate::query::compare::number;
+use crate::query::entry::names;
 use crate::query::error::code;
 use crate::query::filter::parser::Level;
 use crate::query::number::Number;
@@ -171,7 +172,9 @@ impl PipelineParser {
     fn condition(&mut self, operand: &Bson) -> Result<Stage, QueryError> {
         let Bson::Document(condition) = operand else { return self.fail(15959, "$match takes a filter") };
         let tree = self.filter.document(condition, Level::Top)?.settled();
-        let (server, has_own) = (self.filter.server.take(), std::mem::take(&mut self.filter.has_own));
+        // What an expression says of the variables around it, no server knows.
+        let is_bound = !self.filter.at.bindings().is_empty() && names(operand, "$expr");
+        let (server, has_own) = (self.filter.server.take(), std::mem::take(&mut self.filter.has_own) || is_bound);
         Ok(Stage::Match(Filter::of_tree(condition.clone(), tree, server, has_own)))
     }
 

@@ -207,6 +207,12 @@ impl Bench {
         };
         if asks_server && !answers.mongo.as_ref().is_err_and(|refusal| refusal.on_purpose) {
             answers.mongo = self.ask_server(question, Asked::AsItIs).await;
+            // The total is of all documents, also of those behind the page.
+            if question.counted && question.pipeline.is_none() && answers.mongo.is_ok() {
+                let stages = [doc! { "$match": question.filter.clone() }, doc! { "$count": "n" }];
+                let command = doc! { "aggregate": self.plain, "pipeline": stages.to_vec(), "cursor": {} };
+                answers.mongo = self.command(command).await.and(answers.mongo);
+            }
         }
         answers
     }
