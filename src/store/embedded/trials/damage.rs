@@ -270,7 +270,7 @@ async fn damage_to_the_file_of_a_killed_process_is_found_and_loses_no_acknowledg
 async fn try_damage(files: Files, seed: u64) {
     let right = ask(&start(&Memory::of(files.clone()), &options())).await;
     assert!(right.iter().all(Result::is_ok));
-    let rounds = rounds(ROUNDS, 100);
+    let rounds = rounds(ROUNDS, 40);
     let mut random = Random(seed);
     let mut table: BTreeMap<Outcome, usize> = BTreeMap::new();
     for round_number in 0..rounds {

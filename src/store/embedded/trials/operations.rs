@@ -339,7 +339,7 @@ async fn round(plan: Plan) -> Plan {
 async fn try_all(failure: Failure) {
     let all = round(Plan { failure, after: Some(u64::MAX), ..Plan::default() }).await;
     let operations: u64 = all.seen.values().sum();
-    let every = rounds(EVERY, 7);
+    let every = rounds(EVERY, 19);
     let (mut tried, mut failed) = (0, BTreeMap::<Operation, u64>::new());
     for after in (0..operations).step_by(every) {
         for lasts in [false, true] {
