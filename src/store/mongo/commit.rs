@@ -16,12 +16,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::Bson;
 use mongodb::ClientSession;
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
 use super::Inner;
-use super::counters::{catch_up, raise, whole_number};
+use super::counters::{catch_up, public_id, raise};
 use super::error::{command_error, unavailable};
 use super::failure::Failure;
 use super::footprint::{Footprint, changed_collections};
@@ -64,8 +63,7 @@ async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreEr
     let mut highest: Vec<(&str, i64)> = Vec::new();
     for change in changes {
         let Change::Insert { collection, document } = change else { continue };
-        let id = document.get("public_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
-        let Some(id) = id.as_ref().and_then(whole_number) else { continue };
+        let Some(id) = public_id(document) else { continue };
         match highest.last_mut() {
             Some((of, highest)) if of == collection => *highest = id.max(*highest),
             _ => highest.push((collection, id)),

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
 use mongodb::ClientSession;
 
 use super::Inner;
-use super::counters::whole_number;
+use super::counters::public_id;
 use super::error::is_duplicate;
 use super::failure::{Failure, at};
 use crate::query::Filter;
@@ -15,11 +15,13 @@ use crate::store::{Condition, SCOPES, StoreError};
 /// One query finds at most this many documents by their ids.
 const IDS_AT_ONCE: usize = 1000;
 
-/// The documents that are known to exist in this transaction: units often rely on the same ones.
+/// What is known to hold in this transaction: units often rely on the same documents.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// By collection and `public_id`.
+    /// The documents that exist, by collection and `public_id`.
     existing: HashSet<(&'static str, i64)>,
+    /// The other filters that some document matches.
+    matched: Vec<(&'static str, Document)>,
 }
 
 impl Checked {
@@ -33,12 +35,11 @@ impl Checked {
         session: &mut ClientSession,
         conditions: &[Condition],
     ) -> Result<(), Failure> {
-        self.find_named(inner, session, conditions).await?;
         for (index, condition) in conditions.iter().enumerate() {
             let holds = match condition {
-                Condition::Exists { collection, filter } => match named(filter) {
-                    Some(id) => self.existing.contains(&(*collection, id)),
-                    None => any(inner, session, collection, filter).await?,
+                Condition::Exists { collection, filter } => match named(condition) {
+                    Some(id) => self.existing.contains(&id),
+                    None => self.matches(inner, session, collection, filter).await?,
                 },
                 Condition::None { collection, filter } => !any(inner, session, collection, filter).await?,
                 Condition::Unchanged { scope, at } => advance(inner, session, scope, *at).await?,
@@ -50,21 +51,34 @@ impl Checked {
         Ok(())
     }
 
-    /// Finds the documents that conditions name by `public_id`: one query for all of a collection.
-    async fn find_named(
+    async fn matches(
         &mut self,
         inner: &Inner,
         session: &mut ClientSession,
-        conditions: &[Condition],
+        collection: &'static str,
+        filter: &Filter,
+    ) -> Result<bool, Failure> {
+        if self.matched.iter().any(|(of, matched)| *of == collection && matched == filter.document()) {
+            return Ok(true);
+        }
+        let holds = any(inner, session, collection, filter).await?;
+        self.matched.extend(holds.then(|| (collection, filter.document().clone())));
+        Ok(holds)
+    }
+
+    /// Finds the documents that the conditions of all units name by `public_id`: one query for all of a collection.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub(super) async fn find_named<'c>(
+        &mut self,
+        inner: &Inner,
+        session: &mut ClientSession,
+        conditions: impl Iterator<Item = &'c Condition>,
     ) -> Result<(), Failure> {
         let mut wanted: BTreeMap<&'static str, BTreeSet<i64>> = BTreeMap::new();
-        for condition in conditions {
-            if let Condition::Exists { collection, filter } = condition
-                && let Some(id) = named(filter)
-                && !self.existing.contains(&(*collection, id))
-            {
-                wanted.entry(collection).or_default().insert(id);
-            }
+        for (collection, id) in conditions.filter_map(named) {
+            wanted.entry(collection).or_default().insert(id);
         }
         for (collection, ids) in wanted {
             let ids: Vec<i64> = ids.into_iter().collect();
@@ -74,8 +88,7 @@ impl Checked {
                 let question = question.projection(doc! { "_id": 0, "public_id": 1 }).max_time(inner.write_bound());
                 let mut answer = question.session(&mut *session).await.map_err(at(collection))?;
                 while answer.advance(session).await.map_err(at(collection))? {
-                    let id = answer.current().get("public_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
-                    self.existing.extend(id.as_ref().and_then(whole_number).map(|id| (collection, id)));
+                    self.existing.extend(public_id(answer.current()).map(|id| (collection, id)));
                 }
             }
         }
@@ -83,14 +96,16 @@ impl Checked {
     }
 }
 
-/// The `public_id` of a filter that has no other condition.
-fn named(filter: &Filter) -> Option<i64> {
+/// The document of which a condition says by its `public_id` alone that it exists.
+pub(super) fn named(condition: &Condition) -> Option<(&'static str, i64)> {
+    let Condition::Exists { collection, filter } = condition else { return None };
     let filter = filter.document();
     let wanted = filter.get("public_id").filter(|_| filter.len() == 1)?;
-    match wanted {
+    let id = match wanted {
         Bson::Document(test) if test.len() == 1 => test.get("$eq").and_then(Bson::as_i64),
         wanted => wanted.as_i64(),
-    }
+    };
+    Some((collection, id?))
 }
 
 /// Whether a document matches.

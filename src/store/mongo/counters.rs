@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bson::{Bson, RawDocumentBuf, doc};
+use bson::{Bson, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::ReturnDocument;
 
 use super::Inner;
@@ -187,6 +187,12 @@ fn value_of(document: &bson::RawDocument, member: &str, collection: &str) -> Res
         .as_ref()
         .and_then(whole_number)
         .ok_or_else(|| StoreError::Corrupt { what: format!("the counter of the ids of {collection}") })
+}
+
+/// The `public_id` of a document.
+pub(super) fn public_id(document: &RawDocument) -> Option<i64> {
+    let id = document.get("public_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+    id.as_ref().and_then(whole_number)
 }
 
 /// A number of any of BSON's types without its fraction, if it is in range.

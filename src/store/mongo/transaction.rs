@@ -61,6 +61,7 @@ async fn body(inner: &Inner, session: &mut ClientSession, units: &[&Unit]) -> Re
     });
     let mut next = order::advance(inner, session, numbered).await?;
     let mut checked = Checked::default();
+    checked.find_named(inner, session, units.iter().flat_map(|unit| &unit.conditions)).await?;
     for (index, unit) in units.iter().enumerate() {
         if let Err(failure) = checked.check(inner, session, &unit.conditions).await {
             return Err(of_unit(index, failure));
