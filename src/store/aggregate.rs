@@ -6,8 +6,7 @@ use std::time::Duration;
 use bson::Document;
 use futures::TryStreamExt;
 
-use super::chunks::Chunks;
-use super::{Documents, StoreError};
+use super::{Chunks, Documents, StoreError};
 use crate::query::{Filter, Pipeline};
 
 /// A pipeline to run on a collection.

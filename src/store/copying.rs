@@ -1,12 +1,15 @@
 //! Copying a whole store: a dump of everything as of one moment, and the operations that fill a store. Only commands
 //! use it.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
-use crate::query::Sort;
-
 use super::{Documents, Store, StoreError};
+use crate::metrics::{EmbeddedFigures, Metrics};
+use crate::query::Sort;
 
 /// The counters that `public_id`s come from, as documents `{_id: collection, value: Int64}`: the largest number that
 /// was given or stored. Each store reads and writes its counters under this name, in whatever form it keeps them.
@@ -64,4 +67,25 @@ pub trait Copying: Store {
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store is away.
     async fn clear(&self, collection: &str) -> Result<(), StoreError>;
+}
+
+/// A store that is a file on this machine.
+#[async_trait]
+pub trait FileStore: Send + Sync {
+    /// A copy of the whole store as of one moment, in an unnamed file that vanishes when it is closed. Reads and writes
+    /// continue during the copy.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when the copy takes too long. [`StoreError::Unavailable`] when another copy is running,
+    /// or when there is no room.
+    async fn backup(&self) -> Result<File, StoreError>;
+
+    /// From now on counts the commits of the writing thread in `metrics`.
+    fn report_to(&self, metrics: &Arc<Metrics>);
+
+    /// Flushes, then closes the file even if others still hold a handle; later reads fail. Returns when that is done.
+    fn close(&self);
+
+    /// Figures of the moment.
+    fn figures(&self) -> EmbeddedFigures;
 }

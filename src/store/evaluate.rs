@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use futures::{StreamExt, TryStreamExt, future, stream};
 
-use super::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS, Chunks};
 use super::question::Rest;
-use super::{AggregateQuery, Documents, FindQuery, Page, Reach, StoreError};
+use super::{AggregateQuery, CHUNK_BYTES, CHUNK_DOCUMENTS, Chunks, Documents, FindQuery, Page, Reach, StoreError};
 use crate::admission::{self, Means, Share};
 use crate::query::pipeline::{Flow, Front, Nothing, Source};
 use crate::query::{Budget, Filter, Pipeline, SortValue};

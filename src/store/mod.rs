@@ -10,43 +10,42 @@
 
 mod aggregate;
 mod best;
-pub mod chunks;
 pub mod collections;
 pub mod copying;
 pub mod embedded;
 mod error;
 pub(crate) mod evaluate;
 mod explanation;
-mod file_store;
 mod hint;
 pub mod inspection;
 mod measured;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
 mod question;
-mod revision;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
+use self::inspection::Finding;
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
 pub(crate) use self::best::Best;
-pub use self::chunks::{ChunkedPage, Chunks};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
+pub use self::copying::FileStore;
 pub use self::copying::{Copying, Dump};
 pub use self::error::StoreError;
 pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
-pub use self::file_store::FileStore;
 pub use self::hint::Hint;
-use self::inspection::Finding;
 pub use self::measured::Measured;
 
 /// Where the documents live.
@@ -556,5 +555,53 @@ pub async fn scope_version(store: &dyn Store, scope: &str, max_time: Duration) -
         Some(document) => document
             .get_i64("at")
             .map_err(|_| StoreError::Corrupt { what: format!("the counter of the scope {scope}") }),
+    }
+}
+
+/// The next number for [`Store::revision`].
+///
+/// *Invariant:* no number repeats: not for two moments of one collection, nor in two stores, nor after a restart. The first
+/// number of a process is random, so that two processes have different numbers. Half of all numbers lie above it.
+static NEXT_REVISION: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(rand::random::<u64>() >> 1));
+
+/// A number for [`Store::revision`] that was never given out.
+fn fresh_revision() -> u64 {
+    NEXT_REVISION.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A chunk ends with the document that brings it to this many bytes. A slow reader keeps the JSON of one chunk in
+/// memory.
+pub const CHUNK_BYTES: usize = 128 * 1024;
+/// A chunk has at most this many documents.
+pub const CHUNK_DOCUMENTS: usize = 500;
+
+/// Documents in order, in chunks; no chunk is empty. An error ends the stream.
+pub type Chunks = BoxStream<'static, Result<Documents, StoreError>>;
+
+/// Documents that are in memory already, as chunks.
+pub fn chunks_of(documents: Documents) -> Chunks {
+    stream::iter((!documents.is_empty()).then_some(Ok(documents))).boxed()
+}
+
+/// The documents of an answer in chunks, and their total number.
+pub struct ChunkedPage {
+    /// How many documents the filter matches, those before and after the answer included.
+    pub total: u64,
+    /// The hint about the work of finding them, see [`Page::hint`].
+    pub hint: Option<Hint>,
+    /// The documents in order; no chunk is empty. An error ends the stream.
+    pub documents: Chunks,
+}
+
+impl ChunkedPage {
+    /// An answer that is in memory already.
+    pub fn of(page: Page) -> Self {
+        Self { total: page.total, hint: page.hint, documents: chunks_of(page.documents) }
+    }
+}
+
+impl std::fmt::Debug for ChunkedPage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ChunkedPage").field("total", &self.total).finish_non_exhaustive()
     }
 }

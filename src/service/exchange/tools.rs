@@ -19,11 +19,10 @@ use crate::service::accounts::directory::Caller;
 use crate::service::accounts::rights;
 use crate::service::error::ServiceError;
 use crate::service::services::Services;
-use crate::store::chunks::Chunks;
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
 use crate::store::evaluate::{self, Results};
 use crate::store::{
-    self, AggregateQuery, Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom,
+    self, AggregateQuery, Chunks, Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom,
 };
 
 /// A collection that tools know.

@@ -23,12 +23,11 @@ use super::resources::{RESOURCES, unreadable};
 use crate::admission::{self, Share};
 use crate::domain::document::raw;
 use crate::query::{Budget, Filter, Sort, SortValue};
-use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS, chunks_of};
 use crate::store::collections::TYPES;
 use crate::store::inspection::Finding;
 use crate::store::{
-    AggregateQuery, Best, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Health, Page, Store,
-    StoreError, Total, Traits, Unit, gathered,
+    AggregateQuery, Best, CHUNK_BYTES, CHUNK_DOCUMENTS, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation,
+    FindQuery, Health, Page, Store, StoreError, Total, Traits, Unit, chunks_of, gathered,
 };
 
 /// The maximum number of documents of a page that is read at once, and of bytes.

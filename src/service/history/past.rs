@@ -18,9 +18,8 @@ use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, Head, state_of};
 use crate::history::patch::apply;
 use crate::query::{Budget, Filter, Projection, Sort};
-use crate::store::chunks::chunks_of;
 use crate::store::collections::{LOGS, OBJECTS};
-use crate::store::{Chunks, Documents, FindQuery, Store, StoreError};
+use crate::store::{Chunks, Documents, FindQuery, Store, StoreError, chunks_of};
 
 /// More entries are not rolled back for one question, nor entries of one document with more bytes.
 pub(super) const MOST_ENTRIES: u64 = 50_000;

@@ -53,12 +53,11 @@ use bson::DateTime;
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::Filter;
-use crate::store::chunks::chunks_of;
 use crate::store::evaluate::{self, Reads, find_query};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery,
-    Health, Page, Store, StoreError, Total, Traits, Unit, revision,
+    Health, Page, Store, StoreError, Total, Traits, Unit, chunks_of, fresh_revision,
 };
 
 use self::open::files::StoreFiles;
@@ -67,12 +66,12 @@ use self::read::chunks::{self, Remainder};
 use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
 use self::read::snapshot::{Published, Snapshot};
-use self::read::{aggregate, dump, explain, inspect};
+use self::read::{dump, explain, find, snapshot};
 use self::upkeep::{backup, check};
 use self::write::validate;
 
 pub use self::index::key;
-pub use self::open::presence::has_store;
+pub use self::open::files::has_store;
 pub use self::open::refusal::OpenError;
 pub use self::options::Options;
 pub use self::upkeep::check::{Damaged, Findings, Problem};
@@ -80,7 +79,7 @@ pub use self::upkeep::space::Compacted;
 
 /// Work on a store that no process has open.
 pub mod maintenance {
-    pub use super::file::names::FILE as FILE_NAME;
+    pub use super::open::paths::FILE as FILE_NAME;
     pub use super::upkeep::backup::{RestoreError, backup, may_be_replaced, restore};
     pub use super::upkeep::repair::{RepairError, Repaired, check, compact, repair};
 }
@@ -190,7 +189,7 @@ impl EmbeddedStore {
         let (turn, snapshot) = self.admitted().await?;
         let (collection, filter) = (collection.to_owned(), filter.clone());
         let work = move |means: &Means| {
-            let reading = aggregate::Reading { snapshot: &snapshot, deadline: deadline.within(means) };
+            let reading = find::Reading { snapshot: &snapshot, deadline: deadline.within(means) };
             reading.count(&collection, &filter)
         };
         self.on_blocking_pool(turn, work).await
@@ -362,7 +361,7 @@ impl Store for EmbeddedStore {
         let (turn, snapshot) = self.admitted().await?;
         let (name, query, deadline) = (collection.to_owned(), query.clone(), Deadline::after(query.max_time));
         let run = move |means: &Means| {
-            let reading = aggregate::Reading { snapshot: &snapshot, deadline: deadline.within(means) };
+            let reading = find::Reading { snapshot: &snapshot, deadline: deadline.within(means) };
             let budget = reading.deadline.budget();
             let documents = evaluate::results(&reading, &name, &query, (&budget, means))?;
             means.hold(documents.bytes())?;
@@ -384,7 +383,7 @@ impl Store for EmbeddedStore {
     fn revision(&self, collection: &str) -> u64 {
         let snapshot = self.published.load();
         let known = snapshot.as_ref().and_then(|snapshot| snapshot.collection(collection));
-        known.map_or_else(revision::fresh, |known| known.revision)
+        known.map_or_else(fresh_revision, |known| known.revision)
     }
 
     async fn health(&self) -> Result<Health, StoreError> {
@@ -396,7 +395,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
-        Ok(inspect::inspect(&*self.snapshot()?, collections))
+        Ok(snapshot::inspect(&*self.snapshot()?, collections))
     }
 
     fn traits(&self) -> Traits {

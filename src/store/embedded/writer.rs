@@ -25,16 +25,14 @@ use crate::store::embedded::file::pages::Use;
 use crate::store::embedded::open::engine::Engine;
 use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::opening::{self, IfMissing, Ready};
+use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::open::watermark;
 use crate::store::embedded::options::Options;
-use crate::store::embedded::read::snapshot::Published;
-use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::embedded::read::snapshot::{Published, Snapshot};
 use crate::store::embedded::upkeep::space;
 use crate::store::embedded::write::batch::{Batch, BatchLimits, Refusal, Undo};
 use crate::store::embedded::write::journal::Journal;
-use crate::store::embedded::write::prepare;
-use crate::store::embedded::write::room;
+use crate::store::embedded::write::{prepare, room};
 use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
 /// How many units go into one transaction.
@@ -118,7 +116,7 @@ impl Handle {
     /// Opens the file and starts the thread.
     pub(crate) fn start(files: StoreFiles, options: &Options, published: Published) -> Result<Self, OpenError> {
         let Ready { database, catalog, journal } = space::open_compacted(&files)?;
-        let (acknowledged, limits) = (watermark::open(&files, &catalog), BatchLimits::of(options));
+        let (acknowledged, limits) = (recovery::open_watermark(&files, &catalog), BatchLimits::of(options));
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
         let is_reopening = Arc::<AtomicBool>::default();
@@ -622,7 +620,7 @@ impl Writer {
         self.journal = journal;
         catalog.continue_after(&self.catalog);
         // It may be a new file, written after a sync that failed.
-        self.acknowledged = watermark::open(&self.files, &catalog);
+        self.acknowledged = recovery::open_watermark(&self.files, &catalog);
         self.catalog = catalog;
         let snapshot = Snapshot::take(&database, self.catalog.clone()).map_err(|error| failure::unavailable(&error))?;
         self.published.store(Some(Arc::new(snapshot)));

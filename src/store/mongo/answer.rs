@@ -16,10 +16,11 @@ use super::{Inner, MongoStore, explain, totals};
 use crate::admission::{self, Means, Share, Turn};
 use crate::query::pipeline::Flow;
 use crate::query::{Budget, Filter};
-use crate::store::chunks::chunks_of;
 use crate::store::evaluate::{self, Evaluation, Reads, Results, Visit, Within, find_query, shown};
 use crate::store::question::{NOT_ALLOWED, Split};
-use crate::store::{AggregateQuery, ChunkedPage, Chunks, Documents, Explanation, FindQuery, Page, StoreError};
+use crate::store::{
+    AggregateQuery, ChunkedPage, Chunks, Documents, Explanation, FindQuery, Page, StoreError, chunks_of,
+};
 
 /// How many bytes of the documents that a `$lookup` has read are kept, in case that the next document asks for the same.
 const MOST_KEPT: usize = 16 * 1024 * 1024;

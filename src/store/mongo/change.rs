@@ -8,8 +8,7 @@ use mongodb::ClientSession;
 use mongodb::options::Collation;
 
 use super::Inner;
-use super::error::refused;
-use super::failure::{Failure, at};
+use super::error::{Failure, at, refused};
 use super::footprint::{Footprint, by_id, id_bytes};
 use crate::query::{Filter, Update};
 use crate::store::{Change, StoreError, Unit};

@@ -21,8 +21,7 @@ use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
 use super::Inner;
 use super::counters::{catch_up, public_id, raise};
-use super::error::{command_error, unavailable};
-use super::failure::Failure;
+use super::error::{Failure, command_error, unavailable};
 use super::footprint::{Footprint, changed_collections};
 use super::order::{self, Beat};
 use super::rounds::{Asker, Rounds, refuse};

@@ -7,8 +7,7 @@ use mongodb::ClientSession;
 
 use super::Inner;
 use super::counters::public_id;
-use super::error::is_duplicate;
-use super::failure::{Failure, at};
+use super::error::{Failure, at, is_duplicate};
 use crate::query::Filter;
 use crate::store::{Condition, SCOPES, StoreError};
 

@@ -16,12 +16,11 @@ use mongodb::error::Error;
 use mongodb::results::CollectionType;
 
 use super::Inner;
-use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
+use super::error::{command_error, is_away, is_snapshot_lost, unavailable, write_error};
 use super::order::WRITERS;
 use super::read::plain_order;
 use crate::query::{Filter, Sort};
-use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
-use crate::store::{Documents, Dump, FindQuery, StoreError};
+use crate::store::{CHUNK_BYTES, CHUNK_DOCUMENTS, Documents, Dump, FindQuery, SCOPES, StoreError};
 
 /// Documents the server packs into one answer.
 const BATCH: u32 = 2000;
@@ -206,4 +205,18 @@ pub(super) async fn clear(inner: &Inner, collection: &str) -> Result<(), StoreEr
     let counters = inner.collection(super::counters::COUNTERS);
     counters.delete_one(doc! { "_id": collection }).await.map_err(|error| command_error(&error))?;
     inner.collection(collection).drop().await.map_err(|error| command_error(&error))
+}
+
+/// The present moment of a replica set or a sharded cluster; none while the collections are new. The server keeps its
+/// history for `minSnapshotHistoryWindowInSeconds`, by default 300: longer than a request lasts.
+pub(super) async fn present_moment(inner: &Inner) -> Result<Option<Timestamp>, StoreError> {
+    let known = [SCOPES.to_owned()];
+    let mut now = common_moment(inner, &known).await;
+    if now.as_ref().is_err_and(is_away) {
+        now = common_moment(inner, &known).await;
+    }
+    match now {
+        Err(error) if is_snapshot_lost(&error) => Ok(None),
+        outcome => outcome.map_err(|error| command_error(&error)),
+    }
 }

@@ -1,10 +1,12 @@
 //! Errors of the driver and the server, by what the caller can do about them.
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
-use super::index_names::IndexNames;
 use crate::store::StoreError;
 
 /// `DuplicateKey`.
@@ -234,6 +236,72 @@ fn index_in(message: &str) -> &str {
 /// The server puts the stage before the message: `PlanExecutor error during aggregation :: caused by :: ..`.
 fn without_machinery(message: &str) -> &str {
     message.rsplit_once(" :: caused by :: ").map_or(message, |(_, cause)| cause)
+}
+
+/// The declared names of indexes that have another name on the server.
+#[derive(Debug, Default)]
+pub(super) struct IndexNames(RwLock<HashMap<(String, String), &'static str>>);
+
+impl IndexNames {
+    /// The declared name of the index that the server calls `name`.
+    pub(super) fn declared(&self, collection: &str, name: &str) -> String {
+        if name == "_id_" {
+            return "_id".to_owned();
+        }
+        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let declared = names.get(&(collection.to_owned(), name.to_owned()));
+        declared.map_or_else(|| name.to_owned(), |declared| (*declared).to_owned())
+    }
+
+    /// Notes which name the server has for a declared index.
+    pub(super) fn learn(&self, collection: &str, name: &str, declared: &'static str) {
+        let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        names.insert((collection.to_owned(), name.to_owned()), declared);
+    }
+}
+
+/// Why a change did not happen; the driver's error is kept because its labels say whether to try again.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// An error of the server or the network, while working on this collection.
+    Driver { error: Error, collection: &'static str },
+    /// An error that the port has a name for.
+    Store(StoreError),
+}
+
+impl Failure {
+    /// What the caller of the port gets.
+    pub(super) fn into_store_error(self, names: &IndexNames) -> StoreError {
+        match self {
+            Self::Driver { error, collection } => write_error(&error, collection, names),
+            Self::Store(error) => error,
+        }
+    }
+
+    /// Whether the error carries the label.
+    pub(super) fn has_label(&self, label: &str) -> bool {
+        matches!(self, Self::Driver { error, .. } if error.contains_label(label))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver { error, collection } => write!(formatter, "{collection}: {}", brief(error)),
+            Self::Store(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// For `map_err` on operations of the driver.
+pub(super) fn at(collection: &'static str) -> impl Fn(Error) -> Failure {
+    move |error| Failure::Driver { error, collection }
 }
 
 #[cfg(test)]

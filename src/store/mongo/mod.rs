@@ -11,7 +11,6 @@
 //! [`commit`] describes how units keep their conditions.
 
 mod answer;
-mod carried;
 mod change;
 mod commit;
 mod conditions;
@@ -20,19 +19,14 @@ mod counters;
 mod dump;
 mod error;
 mod explain;
-mod failure;
 mod footprint;
-mod index_names;
 mod indexes;
 mod inspect;
 mod keeper;
-mod listing;
-mod moment;
 mod order;
 mod presence;
 mod read;
 mod revision;
-mod rights;
 mod rounds;
 mod totals;
 mod transaction;
@@ -50,8 +44,7 @@ use mongodb::{Collection, Database};
 use self::commit::Waiting;
 use self::connect::Topology;
 use self::counters::Counters;
-use self::error::command_error;
-use self::index_names::IndexNames;
+use self::error::{IndexNames, command_error};
 use self::keeper::Keeper;
 use self::order::Writers;
 use self::presence::{Epoch, Presence};
@@ -181,7 +174,7 @@ impl MongoStore {
         if self.moment.is_some() {
             return Ok(self.moment);
         }
-        let now = |inner: Arc<Inner>, _, ()| async move { moment::now(&inner).await };
+        let now = |inner: Arc<Inner>, _, ()| async move { dump::present_moment(&inner).await };
         self.ask(query_bound(max_time), (super::SCOPES, &()), None, now).await
     }
 

@@ -18,8 +18,7 @@ use mongodb::options::ReturnDocument;
 use tokio::sync::oneshot;
 
 use super::Inner;
-use super::error::{brief, command_error};
-use super::failure::{Failure, at};
+use super::error::{Failure, at, brief, command_error};
 use crate::store::collections::HISTORY;
 use crate::store::copying::COUNTERS;
 use crate::store::{Numbered, StoreError};

@@ -14,9 +14,8 @@ use super::Inner;
 use super::connect::Topology;
 use super::error::{is_away, is_snapshot_lost, query_error};
 use crate::query::{Filter, Node, Test, keys_beside};
-use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::question::{KEYS, is_by_field};
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{CHUNK_BYTES, CHUNK_DOCUMENTS, Documents, FindQuery, StoreError};
 
 /// Documents the server packs into one answer when there is no limit; it stops earlier at 16 MiB.
 const BATCH: u32 = 10_000;

@@ -21,7 +21,7 @@ use super::error::{brief, code};
 use super::keeper::Keeper;
 use super::order::WRITERS;
 use super::presence::Presence;
-use crate::store::revision::fresh;
+use crate::store::fresh_revision;
 
 /// All revisions move after this time when no stream reports changes.
 const TICK: Duration = Duration::from_millis(400);
@@ -47,7 +47,7 @@ impl Revisions {
     pub(super) fn new() -> Self {
         Self {
             collections: RwLock::default(),
-            everything: AtomicU64::new(fresh()),
+            everything: AtomicU64::new(fresh_revision()),
             started: Instant::now(),
             heard: AtomicU64::new(0),
         }
@@ -97,7 +97,7 @@ impl Revisions {
 
 /// Increases a number. It retries when another change was faster, so the number never decreases.
 fn renew(number: &AtomicU64) {
-    number.update(Ordering::AcqRel, Ordering::Acquire, |_| fresh());
+    number.update(Ordering::AcqRel, Ordering::Acquire, |_| fresh_revision());
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -8,12 +8,11 @@ use mongodb::ClientSession;
 use mongodb::error::UNKNOWN_TRANSACTION_COMMIT_RESULT;
 use mongodb::options::{ReadConcern, TransactionOptions};
 
-use super::Inner;
 use super::change::{Statement, statements};
 use super::conditions::Checked;
 use super::connect::write_concern;
-use super::failure::{Failure, at};
-use super::order;
+use super::error::{Failure, at};
+use super::{Inner, order};
 use crate::store::copying::COUNTERS;
 use crate::store::{Change, StoreError, Unit};
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use futures::TryStreamExt;
 use inventory_service::query::{Filter, Limits, Projection};
-use inventory_service::store::chunks::CHUNK_BYTES;
 use inventory_service::store::{
-    Change, CollectionSpec, Documents, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
+    CHUNK_BYTES, Change, CollectionSpec, Documents, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
 };
 
 use super::support::{BUDGET, filter, ids, ids_of, insertion, numbers, query, raw, sort, store_all, stored, thing};

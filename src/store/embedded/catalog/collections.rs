@@ -10,7 +10,7 @@ use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 use bson::{Bson, Document, doc};
 
 use crate::query::{Filter, Limits};
-use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
+use crate::store::{CollectionSpec, IndexSpec, StoreError, fresh_revision};
 
 /// The name of the index that every collection has, and its number.
 pub(crate) const PRIMARY: &str = "_id";
@@ -160,7 +160,7 @@ impl Collection {
             name: name.to_owned(),
             next_row: 0,
             next_id: Arc::new(AtomicI64::new(1)),
-            revision: revision::fresh(),
+            revision: fresh_revision(),
             next_index: 1,
             indexes: vec![Index::primary()],
         }
@@ -258,7 +258,7 @@ impl Collection {
             name: stored.get_str("name")?.to_owned(),
             next_row: stored.get_i64("next_row")?.cast_unsigned(),
             next_id: Arc::new(AtomicI64::new(stored.get_i64("next_id")?)),
-            revision: revision::fresh(),
+            revision: fresh_revision(),
             next_index: number(stored, "next_index")?,
             indexes: indexes.collect::<Result<_, _>>()?,
         })

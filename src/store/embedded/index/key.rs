@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::store::embedded::index::number;
 
-pub use crate::store::embedded::index::inverted::invert;
+pub use crate::store::embedded::index::number::invert;
 
 /// Keys longer than this are cut. A reader of a cut key also reads the document.
 pub const MAX_KEY: usize = 1024;

@@ -2,17 +2,13 @@
 
 pub(super) mod bounds;
 pub(super) mod counts;
-pub(super) mod definitions;
 pub(super) mod entries;
 pub(super) mod gathered;
-mod inverted;
 pub mod key;
 pub(super) mod keys;
 pub(super) mod number;
 pub(super) mod packed;
 pub(super) mod ranges;
-pub(super) mod row;
 pub(super) mod row_cache;
-pub(super) mod scan;
 pub(super) mod table;
 pub(super) mod tables;

@@ -11,7 +11,6 @@ use bson::Decimal128;
 use bson::raw::RawBsonRef;
 
 use crate::query::compare::compare_raw;
-use crate::store::embedded::index::inverted::invert;
 
 /// Ends a number that is exactly its double.
 const EXACT: u8 = 0;
@@ -184,5 +183,12 @@ impl DecimalBits {
                 })
             }
         }
+    }
+}
+
+/// Inverts the key of one component, for descending indexes.
+pub fn invert(key: &mut [u8]) {
+    for byte in key {
+        *byte = !*byte;
     }
 }

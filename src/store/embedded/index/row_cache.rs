@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::store::embedded::index::scan::IndexScan;
+use crate::store::embedded::index::ranges::IndexScan;
 
 /// How many pages of a collection are cached; the oldest is dropped first.
 const PAGES: usize = 64;
@@ -107,7 +107,7 @@ impl Known {
 mod tests {
     use super::*;
     use crate::store::embedded::index::ranges::KeyRange;
-    use crate::store::embedded::index::scan::Order;
+    use crate::store::embedded::index::ranges::Order;
 
     fn scan(index: usize, order: Order, start: &[u8]) -> IndexScan {
         let ranges = vec![KeyRange::beginning_with(start.to_vec())];

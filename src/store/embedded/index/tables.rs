@@ -12,13 +12,13 @@ use redb::{ReadTransaction, TableError, WriteTransaction};
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::counts::{Blocks, BlocksMut};
-use crate::store::embedded::index::definitions::{
-    DataDefinition, PlainDefinition, UniqueDefinition, counts_name, data_name, table_name,
-};
 use crate::store::embedded::index::gathered::Gathered;
 use crate::store::embedded::index::packed::table as packed;
 use crate::store::embedded::index::row_cache::Places;
-use crate::store::embedded::index::table::{IndexTable, Published, TableAccess, Working};
+use crate::store::embedded::index::table::{
+    DataDefinition, IndexTable, PlainDefinition, Published, TableAccess, UniqueDefinition, Working, counts_name,
+    data_name, table_name,
+};
 
 /// The open tables of one collection.
 pub(crate) struct Tables<A: TableAccess> {

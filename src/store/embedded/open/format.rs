@@ -19,8 +19,8 @@ use crate::store::embedded::catalog::meta::{
     self, FORMAT, META, META_COLLECTION, META_COMMIT, OLDEST, restate_collections, sign,
 };
 use crate::store::embedded::failure;
+use crate::store::embedded::index::entries::with_row;
 use crate::store::embedded::index::keys::keys_of;
-use crate::store::embedded::index::row::with_row;
 use crate::store::embedded::index::table::Working;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::open::paths::StorePaths;

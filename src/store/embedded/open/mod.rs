@@ -4,14 +4,12 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | [`paths`] | the paths of a store's files |
+//! | [`paths`] | the names and the paths of a store's files |
 //! | [`refusal`] | why a store is not opened, and which error below leads to which refusal |
-//! | [`presence`] | whether there is a store |
-//! | [`files`] | the files on their storage: opened, locked, measured |
+//! | [`files`] | whether there is a store; its files on their storage: opened, locked, measured |
 //! | [`engine`] | how redb opens and closes a database |
 //! | [`format`](mod@format) | the catalog with its version, and how an older version becomes this one |
-//! | [`watermark`] | checks that the last acknowledged commit is there |
-//! | [`recovery`] | finds out what is at the path, and brings it up to date |
+//! | [`recovery`] | finds out what is at the path, and brings it up to date; checks that the last acknowledged commit is there |
 //! | [`replace`] | replaces the file of the store by a new one |
 //! | [`opening`] | all of this in order |
 
@@ -20,8 +18,6 @@ pub(super) mod files;
 pub(super) mod format;
 pub(super) mod opening;
 pub(super) mod paths;
-pub(super) mod presence;
 pub(super) mod recovery;
 pub(super) mod refusal;
 pub(super) mod replace;
-pub(super) mod watermark;

@@ -10,7 +10,7 @@ use crate::store::embedded::open::engine::Engine;
 use crate::store::embedded::open::files::{Access, StoreFiles};
 use crate::store::embedded::open::recovery::{self, Finding, Unreplayed};
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::open::{presence, replace};
+use crate::store::embedded::open::{files, replace};
 use crate::store::embedded::write::journal::Journal;
 use crate::store::embedded::write::room::Room;
 
@@ -78,7 +78,7 @@ fn found_or_made(files: &StoreFiles, if_missing: IfMissing) -> Result<(Unreplaye
         if if_missing == IfMissing::Refuse {
             return Err(OpenError::Gone(file.to_owned()));
         }
-        presence::check_nothing(files.storage(), files.paths())?;
+        files::check_nothing(files.storage(), files.paths())?;
         log::info!("making a new store: {}", file.display());
         replace::write_new(files, |database| sign(database).map_err(failure::of_engine))?;
         finding = recovery::find(files)?;

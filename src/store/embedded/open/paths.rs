@@ -1,8 +1,6 @@
-//! The paths of a store's files. Touches no disk.
+//! The names and the paths of a store's files. Touches no disk.
 
 use std::path::{Path, PathBuf};
-
-use crate::store::embedded::file::names::{ACKNOWLEDGED, FILE, NEW_FILE, UNSYNCED};
 
 /// The paths of the files in the directory of a store.
 #[derive(Debug, Clone)]
@@ -54,3 +52,12 @@ impl StorePaths {
         [self.new_file(), self.directory.join(UNSYNCED)]
     }
 }
+
+/// The file in the directory of a store.
+pub const FILE: &str = "inventory.redb";
+/// A new file that will replace [`FILE`].
+pub(crate) const NEW_FILE: &str = "inventory.redb.new";
+/// Older versions created it when a sync of [`FILE`] had failed. Each opening now repairs that case.
+pub(crate) const UNSYNCED: &str = "inventory.redb.unsynced";
+/// See [`acknowledged`](crate::store::embedded::file::acknowledged).
+pub(crate) const ACKNOWLEDGED: &str = "inventory.redb.acknowledged";

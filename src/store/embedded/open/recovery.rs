@@ -10,16 +10,17 @@ use redb::{Database, StorageBackend};
 use crate::plural::counted;
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::FORMAT;
+use crate::store::embedded::file::acknowledged;
+use crate::store::embedded::file::acknowledged::Acknowledged;
 use crate::store::embedded::file::overlay::Overlay;
 use crate::store::embedded::file::pages::{Opened, Pages};
-use crate::store::embedded::open::engine::{self, Engine, Torn};
-use crate::store::embedded::open::files::StoreFiles;
-use crate::store::embedded::open::format;
-use crate::store::embedded::open::presence;
+use crate::store::embedded::open::engine::{Engine, Torn};
+use crate::store::embedded::open::files::{Access, StoreFiles};
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::open::watermark;
+use crate::store::embedded::open::{engine, files, format};
 use crate::store::embedded::write::batch::BatchLimits;
-use crate::store::embedded::write::replay::{self, Records};
+use crate::store::embedded::write::replay;
+use crate::store::embedded::write::replay::Records;
 use crate::store::embedded::write::room::Room;
 
 /// What is at the path of a store's file.
@@ -63,7 +64,7 @@ pub(crate) fn open_overlay(files: &StoreFiles) -> Result<Unreplayed, OpenError> 
     let paths = files.paths();
     paths.guarded(|| {
         if files.is_missing()? {
-            presence::check_nothing(files.storage(), paths)?;
+            files::check_nothing(files.storage(), paths)?;
             return Err(OpenError::NoStore(paths.directory().to_owned()));
         }
         let (file, log): (Box<dyn StorageBackend>, _) = match files.open_to_read()? {
@@ -90,7 +91,7 @@ fn read_tables(files: &StoreFiles, database: Database, log: Option<&Pages>) -> R
     let (catalog, _) = format::read_catalog(&database, files.paths())?;
     let records = log.map_or(Ok(Vec::new()), |log| log.records_after(catalog.commit));
     let records = records.map_err(|error| files.paths().engine_error(error.into()))?;
-    watermark::check(files, records.last().map_or(catalog.commit, |(number, _)| *number))?;
+    check_watermark(files, records.last().map_or(catalog.commit, |(number, _)| *number))?;
     Ok(Unreplayed { database, catalog, records, has_page_checksums: log.is_some() })
 }
 
@@ -144,4 +145,32 @@ pub(crate) fn verify(files: &StoreFiles, database: &mut Database) -> Result<(), 
         Ok(false) => Err(paths.damaged(&"its pages do not add up")),
         Err(error) => Err(paths.database_error(error)),
     })
+}
+
+/// An acknowledged commit was on disk. If the last commit that was found is older, something has taken it away since.
+///
+/// # Errors
+/// [`OpenError::Damaged`] then.
+pub(super) fn check_watermark(files: &StoreFiles, last: u64) -> Result<(), OpenError> {
+    let watermark = files.paths().acknowledged();
+    let acknowledged = acknowledged::read(files.storage(), watermark);
+    if acknowledged <= last {
+        return Ok(());
+    }
+    Err(files.paths().damaged(&format!(
+        "write {acknowledged} was acknowledged, and the last one that it holds is {last}: it is an older copy or \
+         backup, or its end is not whole any more (to go on without the writes between, remove {})",
+        watermark.display()
+    )))
+}
+
+/// Opens the watermark, and moves it to the commit of the catalog.
+pub(crate) fn open_watermark(files: &StoreFiles, catalog: &Catalog) -> Acknowledged {
+    if files.access() == Access::Overlay {
+        return Acknowledged::nowhere();
+    }
+    let mut watermark = Acknowledged::open(files.storage(), files.paths().acknowledged());
+    // It may be out of date, or new.
+    watermark.note(catalog.commit);
+    watermark
 }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::query::{Filter, Limits};
     use crate::store::embedded::catalog::collections::Index;
-    use crate::store::embedded::index::scan::IndexScan;
+    use crate::store::embedded::index::ranges::IndexScan;
 
     /// A million documents; each bounded range of keys has the same number of entries.
     struct Keys(u64);

@@ -3,8 +3,7 @@
 use crate::query::Sort;
 use crate::store::embedded::catalog::collections::{Collection, Index};
 use crate::store::embedded::index::bounds::KeyBounds;
-use crate::store::embedded::index::ranges::Ranges;
-use crate::store::embedded::index::scan::{IndexScan, Order};
+use crate::store::embedded::index::ranges::{IndexScan, Order, Ranges};
 use crate::store::embedded::plan::conditions::{Chosen, Conditions, choices};
 
 /// More ranges than this are not merged, because all are open at the same time.

@@ -9,7 +9,7 @@
 use crate::query::{Node, Sort};
 use crate::store::FindQuery;
 use crate::store::embedded::catalog::collections::Collection;
-use crate::store::embedded::index::scan::{IndexScan, Order};
+use crate::store::embedded::index::ranges::{IndexScan, Order};
 use crate::store::embedded::plan::candidate::Candidate;
 use crate::store::embedded::plan::conditions::Conditions;
 

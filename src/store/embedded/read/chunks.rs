@@ -13,13 +13,11 @@ use futures::stream::{self, BoxStream};
 use tokio::task::AbortHandle;
 
 use crate::admission;
-use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::push;
-use crate::store::embedded::read::snapshot::Published;
-use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::embedded::read::snapshot::{Published, Snapshot};
+use crate::store::{CHUNK_BYTES, CHUNK_DOCUMENTS, Documents, FindQuery, StoreError};
 
 /// How long an answer may keep the snapshot that it began with.
 pub(crate) const SNAPSHOT_TIME: Duration = Duration::from_mins(1);

@@ -9,13 +9,12 @@ use futures::stream::{self, BoxStream};
 use tokio::task::spawn_blocking;
 
 use crate::query::{Sort, SortKey};
-use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::copying::COUNTERS;
 use crate::store::embedded::catalog::collections::{Collection, Component, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::{Documents, Dump, StoreError};
+use crate::store::{CHUNK_BYTES, CHUNK_DOCUMENTS, Documents, Dump, StoreError};
 
 /// Above every key of an index: keys begin with the number of a type, which is less.
 const ABOVE_ALL: [u8; 16] = [0xff; 16];

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::store::embedded::catalog::collections::Collection;
-use crate::store::embedded::index::scan::IndexScan;
+use crate::store::embedded::index::ranges::IndexScan;
 use crate::store::embedded::plan::intervals;
 use crate::store::embedded::plan::planner::Plan;
 use crate::store::embedded::read::execute::Deadline;

@@ -1,18 +1,20 @@
-//! Answers queries: a plan's documents, ordered, skipped, limited, projected, counted.
+//! Answers queries: a plan's documents, ordered, skipped, limited, projected, counted. Pipelines read by them.
 
 use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Node, Test};
+use crate::query::{Budget, Filter, Node, Sort, Test};
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
+use crate::store::embedded::index::ranges::IndexScan;
 use crate::store::embedded::index::row_cache::CachedPage;
-use crate::store::embedded::index::scan::IndexScan;
 use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::{Choice, Plan, TotalBy, Wanted};
 use crate::store::embedded::read::execute::{CollectionReader, Deadline, Flow, Work};
+use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::evaluate::{Reads, Visit};
 use crate::store::{Best, Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 /// The answer to a query, and its cost.
@@ -324,4 +326,29 @@ pub(crate) fn push(
         }
     }
     if documents.bytes() > query.max_bytes { Err(StoreError::TooLarge) } else { Ok(()) }
+}
+
+// Reads a snapshot for pipelines. The first stages of one are planned as a query, and answered from indexes.
+
+/// The collections of a snapshot.
+pub(crate) struct Reading<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) deadline: Deadline,
+}
+
+impl Reads for Reading<'_> {
+    fn read(&self, name: &str, query: &FindQuery, visit: Visit<'_>) -> Result<(), StoreError> {
+        let Some(collection) = self.snapshot.collection(name) else { return Ok(()) };
+        let tables = self.snapshot.tables(collection)?;
+        let question = Question::new(collection, tables, query, false, self.deadline.clone())?;
+        question.each(&mut CollectionReader::new(collection, tables, self.deadline.clone()), visit)
+    }
+
+    fn count(&self, name: &str, filter: &Filter) -> Result<u64, StoreError> {
+        let Some(collection) = self.snapshot.collection(name) else { return Ok(0) };
+        let mut reader = CollectionReader::new(collection, self.snapshot.tables(collection)?, self.deadline.clone());
+        let wanted = Wanted { first: Some(0), total: true };
+        let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
+        reader.count(&choice, filter)
+    }
 }

@@ -6,8 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use redb::StorageError;
 
 use crate::store::embedded::index::entries::Entries;
-use crate::store::embedded::index::ranges::KeyRange;
-use crate::store::embedded::index::scan::{IndexScan, Order};
+use crate::store::embedded::index::ranges::{IndexScan, KeyRange, Order};
 use crate::store::embedded::index::table::{IndexTable, TableAccess};
 
 /// The rows of an index scan, in the order of the bytes after the lead of each range. Rows with equal keys ascend.

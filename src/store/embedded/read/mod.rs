@@ -1,12 +1,10 @@
 //! Runs a plan on a snapshot: reads one document, a list page, a total, or everything. Imports `plan`.
 
-pub(super) mod aggregate;
 pub(super) mod chunks;
 pub(super) mod dump;
 pub(super) mod execute;
 pub(super) mod explain;
 pub(super) mod find;
-pub(super) mod inspect;
 pub(super) mod merge;
 pub(super) mod point;
 pub(super) mod skip;

@@ -11,8 +11,7 @@ use redb::ReadableTable;
 
 use crate::store::StoreError;
 use crate::store::embedded::index::counts::Blocks;
-use crate::store::embedded::index::ranges::KeyRange;
-use crate::store::embedded::index::scan::{IndexScan, Order};
+use crate::store::embedded::index::ranges::{IndexScan, KeyRange, Order};
 use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::read::execute::CollectionReader;
 

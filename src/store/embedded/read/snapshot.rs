@@ -9,11 +9,12 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use redb::{Database, ReadTransaction, ReadableDatabase, TransactionError};
 
-use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::{Catalog, Collection};
 use crate::store::embedded::failure;
 use crate::store::embedded::index::table::Published as Committed;
 use crate::store::embedded::index::tables::Tables;
+use crate::store::inspection::{Finding, indexes};
+use crate::store::{CollectionSpec, StoreError};
 
 /// The current snapshot; none while the storage fails.
 pub(crate) type Published = Arc<ArcSwapOption<Snapshot>>;
@@ -62,4 +63,20 @@ impl Snapshot {
         let opened = Tables::<Committed>::open(&self.transaction, collection).map_err(failure::of_table)?;
         Ok(slot.get_or_init(|| opened))
     }
+}
+
+/// Reads the catalog, not the documents.
+pub(crate) fn inspect(snapshot: &Snapshot, collections: &[CollectionSpec]) -> Vec<Finding> {
+    let is_there = |collection: &str, index: &str| {
+        let known = snapshot.collection(collection);
+        known.is_some_and(|known| known.indexes.iter().any(|own| own.name == index))
+    };
+    let declared = collections.iter().flat_map(|spec| spec.indexes.iter().map(|index| (spec.name, index.name)));
+    let missing: Vec<String> = declared
+        .clone()
+        .filter(|(collection, index)| !is_there(collection, index))
+        .map(|(collection, index)| format!("{collection}.{index}"))
+        .collect();
+    let is_new = !collections.iter().any(|spec| snapshot.collection(spec.name).is_some());
+    vec![indexes(declared.count(), &missing, is_new)]
 }

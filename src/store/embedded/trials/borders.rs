@@ -13,9 +13,9 @@ use super::memory::Memory;
 use super::{options, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::{Disk, Storage};
+use crate::store::embedded::open::paths::FILE;
 use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, CollectionSpec, IndexSpec, Store, Unit};
 

@@ -13,7 +13,7 @@ use redb::ReadableDatabase as _;
 use super::memory::Memory;
 use super::{Random, directory, one_of, options, rounds, start, store_files, up};
 use crate::query::{Filter, Limits, Sort};
-use crate::store::embedded::index::definitions::{DataDefinition, data_name};
+use crate::store::embedded::index::table::{DataDefinition, data_name};
 use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;

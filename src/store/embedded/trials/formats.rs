@@ -14,17 +14,13 @@ use super::memory::Memory;
 use super::space::filled;
 use super::{directory, options, start, store_files};
 use crate::query::{Filter, Limits};
-use crate::store::embedded::catalog::meta::FORMAT;
-use crate::store::embedded::catalog::meta::{META, META_COLLECTION, META_FORMAT};
+use crate::store::embedded::catalog::meta::{FORMAT, META, META_COLLECTION, META_FORMAT};
 use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::Storage;
-use crate::store::embedded::index::definitions::{
-    PlainDefinition, UniqueDefinition, counts_name, index_name, packed_name,
-};
+use crate::store::embedded::index::entries::row_behind;
 use crate::store::embedded::index::packed::table as packed;
-use crate::store::embedded::index::row::row_behind;
-use crate::store::embedded::upkeep::repair;
-use crate::store::embedded::upkeep::space;
+use crate::store::embedded::index::table::{PlainDefinition, UniqueDefinition, counts_name, index_name, packed_name};
+use crate::store::embedded::upkeep::{repair, space};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, Unit};
 
 const TAGGED: &str = "tagged";

@@ -14,14 +14,13 @@ use super::{directory, options, start, store_files, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::catalog::meta::FORMAT;
-use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::Storage;
-use crate::store::embedded::index::definitions::{UniqueDefinition, index_name};
+use crate::store::embedded::index::table::{UniqueDefinition, index_name};
+use crate::store::embedded::open::paths::FILE;
 use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::upkeep::repair;
-use crate::store::embedded::upkeep::space;
+use crate::store::embedded::upkeep::{repair, space};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 const THINGS: &str = "things";

@@ -10,7 +10,7 @@ use bson::raw::RawDocumentBuf;
 use super::options;
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::file::names::{ACKNOWLEDGED, FILE};
+use crate::store::embedded::open::paths::{ACKNOWLEDGED, FILE};
 use crate::store::{Change, CollectionSpec, Store, StoreError, Unit};
 
 const THINGS: &str = "things";

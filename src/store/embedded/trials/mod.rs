@@ -36,9 +36,9 @@ use crate::store::IndexKey;
 
 use self::memory::Memory;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::open::files::StoreFiles;
+use crate::store::embedded::open::paths::FILE;
 use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::options::Options;
 use crate::store::embedded::write::copy;

@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::{directory, options, start, store_files, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::open::paths::FILE;
 use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair::{self, RepairError};

@@ -12,7 +12,7 @@ use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, CLIENTS, COLLECTIONS, Documents, Journal, Known, stored};
 use super::{Random, options, rounds, start, store_files};
 use crate::store::Store;
-use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::open::paths::FILE;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::upkeep::check::Findings;

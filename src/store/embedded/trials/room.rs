@@ -13,8 +13,8 @@ use super::{Random, directory, options, rounds, start, store_files, stored_numbe
 use crate::query::{Filter, Limits};
 use crate::store::collections::{self, LOGS, OBJECTS};
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::paths::FILE;
 use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::{Change, CollectionSpec, Copying, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::META;
 use crate::store::embedded::failure;
-use crate::store::embedded::index::definitions::{UniqueDefinition, counts_name, data_name, delete_index, table_name};
+use crate::store::embedded::index::table::{UniqueDefinition, counts_name, data_name, delete_index, table_name};
 use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::open::refusal::OpenError;
@@ -20,8 +20,7 @@ use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::embedded::upkeep::check::{self, Damaged, Findings};
 use crate::store::embedded::upkeep::space::{self, Compacted};
-use crate::store::embedded::write::copy;
-use crate::store::embedded::write::replay;
+use crate::store::embedded::write::{copy, replay};
 
 /// Why a store could not be repaired.
 #[derive(Debug, thiserror::Error)]

@@ -30,7 +30,7 @@ use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::write::record::{RecordEntry, Writing};
 use crate::store::embedded::write::room::{self, Room};
 use crate::store::embedded::write::validate;
-use crate::store::{Change, Condition, Documents, Numbered, SCOPES, StoreError, Unit, revision};
+use crate::store::{Change, Condition, Documents, Numbered, SCOPES, StoreError, Unit, fresh_revision};
 
 /// The bound on the notes of a unit, in bytes; small in tests of this crate, so that small units exceed it.
 const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
@@ -300,7 +300,7 @@ impl<'t> Batch<'t> {
         self.note_entries();
         for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
             self.touched.insert(number);
-            self.catalog.at_mut(number).revision = revision::fresh();
+            self.catalog.at_mut(number).revision = fresh_revision();
         }
         self.written.clear();
         self.noted = 0;

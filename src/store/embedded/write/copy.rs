@@ -12,20 +12,17 @@ use redb::{
 
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::{Catalog, Collection};
-use crate::store::embedded::catalog::meta::META;
-use crate::store::embedded::catalog::meta::{self, store_collections};
+use crate::store::embedded::catalog::meta::{self, META, store_collections};
 use crate::store::embedded::failure;
-use crate::store::embedded::index::definitions::{
-    DataDefinition, PlainDefinition, UniqueDefinition, counts_name, data_name, table_name,
-};
 use crate::store::embedded::index::packed::table as packed;
-use crate::store::embedded::index::table::Working;
+use crate::store::embedded::index::table::{
+    DataDefinition, PlainDefinition, UniqueDefinition, Working, counts_name, data_name, table_name,
+};
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::embedded::write::batch::public_id;
-use crate::store::embedded::write::prepare;
 use crate::store::embedded::write::room::Room;
-use crate::store::embedded::write::validate;
+use crate::store::embedded::write::{prepare, validate};
 
 /// How many entries one transaction copies, if several are allowed.
 const ENTRIES_PER_STEP: usize = 10_000;

@@ -7,14 +7,13 @@ use bson::raw::RawDocument;
 use crate::store::embedded::catalog::collections::{Catalog, Collection, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::Use;
-use crate::store::embedded::index::definitions::{
-    DataDefinition, UniqueDefinition, counts_name, data_name, delete_index,
-};
 use crate::store::embedded::index::keys::keys_of;
-use crate::store::embedded::index::table::{IndexTable, Working};
+use crate::store::embedded::index::table::{
+    DataDefinition, IndexTable, UniqueDefinition, Working, counts_name, data_name, delete_index,
+};
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::write::room::{self, Room};
-use crate::store::{CollectionSpec, StoreError, revision};
+use crate::store::{CollectionSpec, StoreError, fresh_revision};
 
 /// Progress is logged each time this many documents were indexed.
 const DOCUMENTS_PER_REPORT: u64 = 100_000;
@@ -84,7 +83,7 @@ pub(crate) fn empty(
     }
     own.forget_what_was_seen();
     own.forget_ids();
-    own.revision = revision::fresh();
+    own.revision = fresh_revision();
     let mut tables = Tables::<Working<'_>>::open(transaction, own).map_err(failure::of_table)?;
     count_entries(own, &mut tables, &[]).map(drop)
 }

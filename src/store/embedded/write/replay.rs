@@ -6,7 +6,7 @@ use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;
-use crate::store::embedded::index::definitions::{DataDefinition, data_name};
+use crate::store::embedded::index::table::{DataDefinition, data_name};
 use crate::store::embedded::write::batch::{Batch, BatchLimits, Undo};
 use crate::store::embedded::write::record::{RecordEntries, RecordEntry};
 use crate::store::embedded::write::room::Room;

@@ -14,11 +14,10 @@
 
 use std::io;
 
-use super::layout::{Content, Place, SLOT, offset};
+use super::layout::{Content, Place, Record, SLOT, offset};
 use super::log::{Log, page_number};
 use super::log_writer::Phase;
 use super::parts::room_at;
-use super::records::Record;
 use super::segments::{RESERVE, segment_of};
 
 impl Log {

@@ -11,9 +11,8 @@ use rustix::io::Errno;
 use super::layout::{LAYOUT, MapCheck, Point, Run, SEGMENT, SLOT, Superblock};
 use super::log::{Log, MOST_STAGED, damaged, page_of};
 use super::log_writer::{PageBatch, Phase};
-use super::recovery::{End, Recovered, recover};
+use super::recovery::{End, Recovered, Unopened, recover};
 use super::segments::{RESERVE, slots_of};
-use super::unopened::Unopened;
 use crate::store::embedded::file::storage::blocks;
 
 /// The bytes of a log in addition to its pages and their garbage: the segments that are kept free, those of two maps, and

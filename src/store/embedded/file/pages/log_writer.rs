@@ -2,9 +2,8 @@
 
 use std::io;
 
-use super::layout::{Point, Superblock};
+use super::layout::{Point, Record, Superblock};
 use super::promises::Promises;
-use super::records::Record;
 use super::recovery::End;
 use super::segments::Segments;
 

@@ -10,15 +10,15 @@
 //! are written again elsewhere. So garbage is at most half of the live pages, plus 8 MiB, plus what was written since the last
 //! checkpoint. A checkpoint writes the whole page map from time to time, so that opening has a short log to follow.
 //!
-//! The log also takes [records]: the changes of a commit as bytes. A record makes them durable before their pages are.
+//! The log also takes records: the changes of a commit as bytes. A record makes them durable before their pages are.
 //!
 //! Each file here may import the files before it, and no other:
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | [`layout`], [`unopened`] | the bytes of the log; why a file is not opened as one |
-//! | [`segments`], [`records`], [`promises`] | which segments are in use; where records are; which space is promised |
-//! | [`recovery`] | reads the log when it is opened |
+//! | [`layout`] | the bytes of the log; where records are |
+//! | [`segments`], [`promises`] | which segments are in use; which space is promised |
+//! | [`recovery`] | reads the log when it is opened; why a file is not opened as one |
 //! | [`log_writer`] | the state of the writer: phases of the file and of a batch |
 //! | [`mod@log`] | the log in memory, and reading of pages |
 //! | [`first_write`], [`parts`], [`clearing`], [`checkpoint`] | what a sync writes, and in which order |
@@ -44,13 +44,11 @@ mod log;
 mod log_writer;
 mod parts;
 mod promises;
-mod records;
 mod recovery;
 mod reserve;
 mod segments;
-mod unopened;
 
 pub(crate) use self::backend::{BESIDE, Opened, Pages, lock};
 pub(crate) use self::layout::LAYOUT;
 pub(crate) use self::promises::Use;
-pub(crate) use self::unopened::Unopened;
+pub(crate) use self::recovery::Unopened;

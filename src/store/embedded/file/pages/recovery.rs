@@ -15,12 +15,10 @@ use std::io;
 use redb::StorageBackend;
 
 use super::layout::{
-    Content, Found, Head, MAP_PIECE, MapCheck, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes,
-    offset,
+    Content, Found, Head, MAP_PIECE, MapCheck, Place, Point, Record, SLOT, SUPERBLOCKS, Superblock, decode_map,
+    map_bytes, offset,
 };
-use super::records::Record;
 use super::segments::{segment_of, segments_in, slots_of};
-use super::unopened::Unopened;
 
 /// A log as a file has it.
 #[derive(Debug)]
@@ -214,4 +212,17 @@ impl Recovered {
 /// Gives a map this length in bytes; new bytes are zero.
 pub(super) fn resize(map: &mut Vec<Place>, length: u64) {
     map.resize(usize::try_from(length.div_ceil(SLOT as u64)).unwrap_or(usize::MAX), Place::default());
+}
+
+/// Why a file could not be read as a log.
+#[derive(Debug)]
+pub(crate) enum Unopened {
+    /// Another process has it open.
+    InUse,
+    /// Nothing can keep others from opening it.
+    NoLocks,
+    /// A newer version wrote it.
+    Newer(u32),
+    Damaged(String),
+    Io(io::Error),
 }

@@ -1,6 +1,6 @@
 //! Promises: room for pages that are going to change, before they do.
 //!
-//! redb fails for good when it meets a full disk, and what a [record](super::records) says has to fit into the pages later.
+//! redb fails for good when it meets a full disk, and what a [record](crate::store::embedded::file::pages::layout) says has to fit into the pages later.
 //! So each writer first reserves the maximum number of pages that may change. The log has segments for them, filled with
 //! zeros, that nobody else gets. How many pages a change may take is not known here, see
 //! [`room`](crate::store::embedded::write::room).
