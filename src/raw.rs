@@ -301,6 +301,29 @@ pub(crate) fn entry(document: &[u8]) -> Option<(&[u8], Value<'_>)> {
     (rest.len() == bytes.len() + 1 && rest.last() == Some(&0)).then(|| (&string[4..size - 1], Value::new(tag, bytes)))
 }
 
+/// The name and the value of an entry of `fields`; `None` for a malformed one.
+///
+/// # Errors
+/// When the bytes are not BSON.
+pub(crate) fn named_value(stored: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
+    if stored.is_document()
+        && let Some(plain) = entry(stored.bytes)
+    {
+        return Ok(Some(plain));
+    }
+    let mut name = None;
+    let mut value = Value::NULL;
+    let mut members = stored.as_document().unwrap_or(Elements::none());
+    while let Some(member) = members.next_element()? {
+        match member.name {
+            b"name" => name = member.value.as_text_bytes(),
+            b"value" => value = member.value,
+            _ => {}
+        }
+    }
+    Ok(name.map(|name| (name, value)))
+}
+
 /// Splits at the first zero byte, which belongs to neither part.
 #[inline]
 pub(crate) fn split_c_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {

@@ -75,7 +75,7 @@ VIOLATIONS = re.compile(
     r"|would (be|close|make)|cannot be (its|below)|is (its own|below)|needs a value|is t?here twice|must match the pattern"
     r"|is no default: it must be|is set by the service; |must be one of the options|must be (a string|a number|true, false|the id|\{\"\$date\") .*or null|is required"
     r"|a member's name must not start with \$|keeps the right base|cannot change|must be a string: the new password"
-    r"|is about objects; add|cannot be understood as a filter"
+    r"|is about objects; add|cannot be understood as a filter|has no effect: the field refers to no type"
     r"|is the one of users whom their first sign-in at the issuer makes"
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction|must be a time of RFC 3339, as \S+, or the sequence of a log entry"

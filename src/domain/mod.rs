@@ -11,6 +11,8 @@ pub mod link_template;
 pub mod object_fields;
 pub mod object_input;
 pub mod object_type;
+pub mod on_delete;
+pub mod references;
 pub mod revert_input;
 pub mod rules;
 pub mod schema;

@@ -88,6 +88,8 @@ pub enum Kind {
     FieldName,
     /// A string that is a name in kebab case, see [`is_kebab_case`].
     Name,
+    /// One of these strings.
+    Word(&'static [&'static str]),
     /// A string of three numbers, `1.0.0`.
     Version,
     /// `true` or `false`.
@@ -391,6 +393,7 @@ impl Kind {
             | (Self::Moment, Bson::DateTime(_) | Bson::Document(_)) => Some(value.clone()),
             (Self::FieldName, Bson::String(name)) if name.len() <= LONGEST_FIELD_NAME => Some(value.clone()),
             (Self::Name, Bson::String(name)) if is_kebab_case(name) => Some(value.clone()),
+            (Self::Word(words), Bson::String(word)) if words.contains(&word.as_str()) => Some(value.clone()),
             (Self::Version, Bson::String(version)) if version_numbers(version).is_some() => Some(value.clone()),
             (Self::Any, _) | (Self::OpenMap | Self::OpenMapOf(_), Bson::Document(_)) => {
                 refuse_foreign_values(value, pointer, violations);
@@ -413,6 +416,7 @@ impl Kind {
                     format!("; write {text} without quotes")
                 }
                 (Self::Map(schema), Bson::String(text)) => schema.named(text),
+                (Self::Word(words), _) => format!(" {}", words.join(", ")),
                 _ => String::new(),
             };
             violations.push(Violation::new(pointer.as_str(), format!("must be {}{meant}", self.expectation())));
@@ -427,6 +431,7 @@ impl Kind {
             Self::Text => "a string",
             Self::FieldName => "a string of at most 255 bytes",
             Self::Name => "a name in kebab case: letters, digits, _ and -, at least two of them not -, the first not -",
+            Self::Word(_) => "one of",
             Self::Version => "a version of three numbers, for instance 1.0.0",
             Self::Boolean => "true or false",
             Self::Moment => "a moment, {\"$date\": <milliseconds since 1970>}",

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::{Reference, kinds, no_default, no_pattern};
-use super::object_type::REF;
+use super::object_type::{REF, REF_SECTION_FIELD};
+use super::on_delete::OnDelete;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
@@ -48,6 +49,7 @@ pub const FIELD: Schema = Schema {
         Member::optional("default", Kind::Integer).or_null(),
         Member::optional("options", Kind::List(&Kind::Map(&OPTION))),
         Member::optional("ref_types", Kind::List(&Kind::Integer)),
+        Member::optional("on_delete", Kind::Word(&OnDelete::NAMES)),
         Member::optional("summaries", Kind::List(&Kind::Map(&REFERENCE_SUMMARY))),
     ],
     unknown: Unknown::Dropped,
@@ -222,7 +224,8 @@ pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
     kinds_of.chain(unique).collect()
 }
 
-/// The rules of new fields that have no effect as they are: a default that the field does not take, and a pattern that is none.
+/// The rules of new fields that have no effect as they are: a default that the field does not take, a pattern that is none, and
+/// what deleting does to references of a field that refers to nothing.
 /// `stored` as in [`odd_fields`].
 pub fn idle_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let is_odd = |(_, field): &(usize, &Document)| no_default(field).is_some();
@@ -232,7 +235,26 @@ pub fn idle_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let patterns = fields_of(body)
         .filter(|(_, field)| pattern_of(field).is_some_and(|pattern| !kept.contains(&pattern)))
         .filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/regex"), no_pattern(field)?)));
-    patterns.chain(defaults).collect()
+    let kept: HashSet<_> =
+        stored.into_iter().flat_map(fields_of).filter_map(|(_, field)| idle_on_delete(field)).collect();
+    let on_deletes =
+        fields_of(body).filter(|(_, field)| idle_on_delete(field).is_some_and(|idle| !kept.contains(&idle)));
+    let on_deletes = on_deletes.map(|(index, _)| {
+        let message = "has no effect: the field refers to no type; give it type ref and ref_types, or leave this out";
+        Violation::new(format!("/fields/{index}/on_delete"), message)
+    });
+    patterns.chain(defaults).chain(on_deletes).collect()
+}
+
+/// The name of a field and its `on_delete` if that does nothing, because no type is known to which the field refers.
+fn idle_on_delete(field: &Document) -> Option<(&str, &str)> {
+    let (name, word) = (field.get_str("name").ok()?, field.get_str("on_delete").ok()?);
+    let refers = match field.get_str("type").ok()? {
+        REF_SECTION_FIELD => true,
+        REF => field.get_array("ref_types").is_ok_and(|types| !types.is_empty()),
+        _ => false,
+    };
+    (!refers && OnDelete::named(word) != OnDelete::Keep).then_some((name, word))
 }
 
 /// Why an unknown kind is refused; nothing where it is accepted, with any JSON as value.

@@ -10,7 +10,7 @@ use super::conditional::Precondition;
 use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
-use super::objects::{read_on_references, refuse_if_match, with_fields};
+use super::objects::{read_on_references, refuse_if_match, with_fields, with_left};
 use super::params::Parameters;
 use super::schema::{
     Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
@@ -118,9 +118,10 @@ pub(super) async fn delete_selected_objects(
     let on_references = read_on_references(&sent)?;
     let advice = advice_on(&state, &caller.0, &selection).await?;
     let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await;
-    let removed = removed.map_err(|error| advised(error, &advice))?;
+    let (removed, left) = removed.map_err(|error| advised(error, &advice))?;
     let ids = removed.iter().filter_map(|object| integer(object, "public_id"));
-    Ok(envelope::advised(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"), &advice))
+    let response = with_left(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"), &left, removed.len());
+    Ok(envelope::advised(response, &advice))
 }
 
 /// The hints about the filter. They are determined before the change, which may leave no object with such a path.

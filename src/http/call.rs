@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, web};
 use bson::Document;
 use bson::raw::RawDocumentBuf;
 
@@ -40,6 +40,16 @@ impl FromRequest for Call {
         let caller = Authenticated::from_request(request, payload).into_inner();
         let call = |state| Ok(Self { state, request: request.clone(), caller: caller?.0 });
         ready(state.ok_or_else(|| ApiError::of(ErrorCode::Internal)).and_then(call))
+    }
+}
+
+/// Marks a request of a client of DATAGERRY: answers that the original does not give are left out.
+pub(super) struct AsOriginal;
+
+impl AsOriginal {
+    /// Whether the request has the mark.
+    pub(super) fn is_asked(request: &HttpRequest) -> bool {
+        request.extensions().get::<Self>().is_some()
     }
 }
 

@@ -9,7 +9,8 @@ use bson::Bson;
 use serde_json::json;
 
 use super::body::{JsonBody, JsonValue};
-use super::caller::Authenticated;
+use super::call::AsOriginal;
+use super::caller::{Authenticated, add_warning};
 use super::conditional::{self, Precondition};
 use super::cursors;
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
@@ -17,7 +18,7 @@ use super::error::ApiError;
 use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{AT, ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::schema::{
     At, Cleaned, Deleted, DeletedObjects, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject,
@@ -28,10 +29,12 @@ use super::sent::{Sent, beside_body};
 use super::state::HttpState;
 use crate::admission;
 use crate::domain::object_input::STATE;
+use crate::domain::on_delete::OnDelete;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
 use crate::service::history::as_of::AccessLists;
-use crate::service::objects::references::OnReferences;
+use crate::service::history::revert::deleted_object;
+use crate::service::objects::references::Left;
 use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self as service, View};
 use crate::service::objects::{field_names, references, rendering};
@@ -95,7 +98,15 @@ pub(super) async fn list_references(
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     let (params, state) = list_params(state, &caller.0, sent.0).await?;
-    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+    let object = match service::get_object(&state.services, &caller.0, id.0).await {
+        // What was deleted may still be referred to.
+        Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. })
+            if params.sent.get(AT).is_none() && !AsOriginal::is_asked(&request) =>
+        {
+            deleted_object(&state.services, &caller.0, id.0).await?
+        }
+        object => object?,
+    };
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
     let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
@@ -383,8 +394,10 @@ pub(super) async fn delete_object(
         return remove_many(&state, &request, &caller.0, &ids?, &condition.0).await;
     }
     let on_references = on_references(&state, &request)?;
-    let deleted = service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
-    envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted.document, &Nothing {})
+    let (deleted, left) =
+        service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
+    let response = envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted.document, &Nothing {})?;
+    Ok(with_left(response, &left, 1))
 }
 
 operation! {
@@ -413,10 +426,11 @@ async fn remove_many(
     let outcome = service::delete_objects(&state.services, caller, &ids.0, on_references).await?;
     let items = Items::of::<Objects>(&outcome.removed)?;
     let beside = json!({"not_found": outcome.not_found});
-    Ok(envelope::collection::<Objects>(state, StatusCode::OK, "deleted_entries", &items, &beside, "DELETE"))
+    let response = envelope::collection::<Objects>(state, StatusCode::OK, "deleted_entries", &items, &beside, "DELETE");
+    Ok(with_left(response, &outcome.left, items.count))
 }
 
-fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReferences, ApiError> {
+fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnDelete, ApiError> {
     let sent = Parameters::of(request)?;
     sent.only(&["on_references"], state.params.unknown)?;
     read_on_references(&sent)
@@ -432,12 +446,16 @@ pub(super) fn refuse_if_match(condition: &Condition) -> Result<(), ApiError> {
 }
 
 /// What a delete does to references.
-pub(super) fn read_on_references(sent: &Parameters) -> Result<OnReferences, ApiError> {
-    Ok(match sent.one_of("on_references", &["keep", "refuse", "clear"])? {
-        Some("refuse") => OnReferences::Refuse,
-        Some("clear") => OnReferences::Clear,
-        _ => OnReferences::Keep,
-    })
+pub(super) fn read_on_references(sent: &Parameters) -> Result<OnDelete, ApiError> {
+    Ok(sent.one_of("on_references", &OnDelete::NAMES)?.map_or(OnDelete::Keep, OnDelete::named))
+}
+
+/// The answer to a delete, with what still refers to the `removed` objects.
+pub(super) fn with_left(mut response: HttpResponse, left: &Left, removed: usize) -> HttpResponse {
+    if let Some(warning) = left.warning(removed) {
+        add_warning(response.headers_mut(), &warning);
+    }
+    response
 }
 
 operation! {

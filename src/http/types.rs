@@ -11,6 +11,7 @@ use super::envelope::{self, ISO_TIME, Wire};
 use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
+use super::objects::with_left;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
@@ -116,10 +117,8 @@ pub(super) async fn delete_type(Edit { state, request, caller, id, condition }: 
     sent.only(&["cascade"], state.params.unknown)?;
     let cascade = sent.flag("cascade")?;
     let (deleted, also_changed) = service::delete_type(&state.services, &caller, id, &condition, cascade).await?;
-    envelope::deleted::<Types>(
-        &state,
-        StatusCode::ACCEPTED,
-        &deleted,
-        &serde_json::json!({"also_changed": also_changed}),
-    )
+    let beside = serde_json::json!({"also_changed": also_changed});
+    let response = envelope::deleted::<Types>(&state, StatusCode::ACCEPTED, &deleted, &beside)?;
+    // Their number is not known to a caller who may not count them.
+    Ok(with_left(response, &also_changed.left, usize::MAX))
 }

@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 
 use super::RenderContext;
 use crate::domain::object_type::ObjectType;
-use crate::raw::{CorruptBson, Element, Elements, Value, entry};
+use crate::raw::{CorruptBson, Element, Elements, Value, named_value};
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -148,7 +148,7 @@ impl<'a> FieldValues<'a> {
         while wanted != Some(0)
             && let Some(entry) = entries.next_element()?
         {
-            let Some((name, value)) = name_and_value(entry.value)? else { continue };
+            let Some((name, value)) = named_value(entry.value)? else { continue };
             let Some(position) = position(object_type, name, expected) else { continue };
             let is_hidden = object_type.fields[position].is_password() && !may_edit;
             values[position].get_or_insert(if is_hidden { Value::NULL } else { value });
@@ -164,26 +164,6 @@ impl<'a> FieldValues<'a> {
     pub(super) fn at(&self, position: usize) -> Value<'a> {
         self.0.get(position).copied().flatten().unwrap_or(Value::NULL)
     }
-}
-
-/// An entry of `fields`; `None` for a malformed one.
-fn name_and_value(stored: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
-    if stored.is_document()
-        && let Some(plain) = entry(stored.bytes)
-    {
-        return Ok(Some(plain));
-    }
-    let mut name = None;
-    let mut value = Value::NULL;
-    let mut members = stored.as_document().unwrap_or(Elements::none());
-    while let Some(member) = members.next_element()? {
-        match member.name {
-            b"name" => name = member.value.as_text_bytes(),
-            b"value" => value = member.value,
-            _ => {}
-        }
-    }
-    Ok(name.map(|name| (name, value)))
 }
 
 /// The position of the field in the type. Most objects keep the order of their type, so the next position is tried

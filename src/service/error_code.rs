@@ -62,7 +62,7 @@ error_codes! {
     400 UnsupportedByEmbeddedStore "unsupported_by_embedded_store": "an operator that needs a MongoDB server",
     400 ObjectPublicIdTaken "object_public_id_taken": "another object has this id",
     400 TypeMissing "type_missing": "the type of the object does not exist",
-    400 ObjectReferenced "object_referenced": "others refer to the object, and `on_references=refuse` was asked for",
+    400 ObjectReferenced "object_referenced": "others refer to the object, and `on_references=refuse` or `on_delete` of their field refuses it",
     400 IdInvalid "id_invalid": "the path is no list of ids",
     400 TooManyIds "too_many_ids": "more than 1000 ids at once",
     400 TooManyObjects "too_many_objects": "more objects than `api.max_bulk` allows in one request",

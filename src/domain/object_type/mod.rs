@@ -18,6 +18,7 @@ pub(crate) use self::fragments::{ExternalFragments, FieldFragments, TypeFragment
 pub(crate) use self::layout::{Layout, LinkSource, Role};
 pub use super::acl::{Acl, Permission};
 pub use super::link_template::LinkTemplate;
+use super::on_delete::OnDelete;
 use crate::suggest;
 
 /// The kind of a field that refers to another object.
@@ -99,6 +100,8 @@ pub struct Field {
     pub options: Vec<FieldOption>,
     /// Ids of the types that it may refer to.
     pub ref_types: Vec<i64>,
+    /// What deleting an object does to the references of this field to it.
+    pub on_delete: OnDelete,
     /// The summaries of referenced objects, one entry per target type.
     pub summaries: Vec<ReferenceSummary>,
     /// The default value of objects; null for none.

@@ -11,6 +11,7 @@ use super::{
     Acl, External, ExternalFragments, Field, FieldFragments, FieldOption, LinkTemplate, ObjectType, ObjectTypeError,
     PLAIN_SECTION, REF_SECTION, ReferenceSummary, Role, Section, SectionReference, TypeFragments,
 };
+use crate::domain::on_delete::OnDelete;
 use crate::raw::whole;
 
 const DEFAULT_VERSION: &str = "1.0.0";
@@ -81,6 +82,7 @@ fn field(members: Members<'_>) -> Option<Field> {
         regex: members.text("regex").filter(|pattern| !pattern.is_empty()),
         options: members.documents("options").filter_map(option).collect(),
         ref_types: members.integers("ref_types"),
+        on_delete: members.text("on_delete").map_or_else(OnDelete::default, |word| OnDelete::named(&word)),
         summaries: members.documents("summaries").filter_map(summary).collect(),
         value: members.0.get("value").cloned().unwrap_or(Bson::Null),
         description: members.text("description"),

@@ -30,6 +30,7 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{HttpMessage, ResponseError, web};
 
 use self::request::Asked;
+use super::call::AsOriginal;
 use super::caller::{add_warning, warn_of_accepted};
 use super::error::ApiError;
 use super::routes::{self, Routes};
@@ -64,6 +65,7 @@ pub async fn before(
     let asked = request::translate(&mut request);
     let ignored = asked.ignored.join(", ");
     request.extensions_mut().insert(asked);
+    request.extensions_mut().insert(AsOriginal);
     let mut response = next.call(request).await?;
     if let Some(names) = HeaderValue::try_from(ignored).ok().filter(|names| !names.is_empty()) {
         response.headers_mut().insert(IGNORED, names);

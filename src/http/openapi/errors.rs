@@ -176,7 +176,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::UnsupportedByEmbeddedStore => &[Filters],
         ErrorCode::ObjectPublicIdTaken => &[Operations(&["create_object", "create_objects", "restore_object"])],
         ErrorCode::TypeMissing => &[OBJECT_WRITES],
-        ErrorCode::ObjectReferenced => &[OBJECT_DELETES],
+        ErrorCode::ObjectReferenced => &[OBJECT_DELETES, Operations(&["delete_type"])],
         ErrorCode::IdInvalid => &[Variable("public_ids"), Operations(&["delete_object"])],
         ErrorCode::TooManyIds => &[OBJECT_DELETES],
         ErrorCode::TooManyObjects => &[BULK_WRITES],

@@ -139,7 +139,7 @@ fn add_components(document: &mut Value) {
             "Advice about the query: a path that no object has, a date that is compared with a text, a constant where an expression is meant, an index that would help.",
         ),
         "Inventory-Warning": text(
-            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, a link that is never shown, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, a value of objects that its field takes no more, an `Idempotency-Key` or `If-None-Match` that the route does not take.",
+            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, a link that is never shown, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, objects that refer to what was deleted, a value of objects that its field takes no more, an `Idempotency-Key` or `If-None-Match` that the route does not take.",
         ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),

@@ -168,6 +168,7 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Text => json!({"type": "string"}),
         Kind::FieldName => json!({"type": "string", "maxLength": LONGEST_FIELD_NAME}),
         Kind::Name => json!({"type": "string", "pattern": NAME}),
+        Kind::Word(words) => json!({"type": "string", "enum": words}),
         Kind::Version => json!({"type": "string", "pattern": "^[0-9]{1,9}\\.[0-9]{1,9}\\.[0-9]{1,9}$"}),
         Kind::Boolean => json!({"type": "boolean"}),
         Kind::Moment => json!({"type": "object", "example": {"$date": 1_767_225_600_000_i64}}),
@@ -269,6 +270,10 @@ fn said_of_fields() -> Value {
         ("default", "Kept, without effect. The default is `value`."),
         ("options", "What a `select` or `radio` can be: objects hold the `name`."),
         ("ref_types", "The types to whose objects a `ref` may lead; any, where the list is empty."),
+        (
+            "on_delete",
+            "What deleting the object of a `ref` does: the reference stays, becomes null, or refuses it. A request can ask for more, not for less.",
+        ),
         ("summaries", "How a `ref` shows its object, for each type; else the summary of that type does."),
     ])
 }

@@ -381,7 +381,7 @@ fn other_tree_view() -> Schema {
 }
 
 fn on_references() -> Schema {
-    let said = "What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null.";
+    let said = "What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null. `on_delete` of their field counts if it is stricter.";
     words(said, &["keep", "refuse", "clear"]).default(Some("keep".into())).into()
 }
 

@@ -127,13 +127,9 @@ pub async fn restore_object(
             ServiceError::not_found(Objects::NOT_FOUND, id)
         });
     }
-    // The entry of an object has its type too.
+    let entry = seen_deletion(services, caller, id).await?;
     let former = services.feed.former_types().await?;
-    let entry = last_deletion(services, "objects", id).await?;
-    let types = services.types_of(entry.as_deref()).await?;
-    let visible = visible(caller, &types, &former);
-    let entry = entry.filter(|entry| lets_through(visible.as_ref(), entry));
-    let Some(entry) = entry else { return Err(ServiceError::not_found(Objects::NOT_FOUND, id)) };
+    let types = services.types_of([&*entry]).await?;
     refuse_former(&types, &former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed::<Objects>(&entry, id)?;
     let restored = as_action(Action::Revert, restored_object(services, caller, id, &deleted));
@@ -141,6 +137,27 @@ pub async fn restore_object(
     // What refers to itself refers to something again.
     dangling.retain(|violation| violation.message != absent_target(id));
     Ok((restored?, dangling))
+}
+
+/// The id and the type of an object that was deleted, if the caller could see it.
+///
+/// # Errors
+/// The refusal for an id without a visible object that was deleted; errors of the store.
+pub async fn deleted_object(services: &Services, caller: &Caller, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    let present = resource::find::<Objects>(services, id).await?;
+    let entry = seen_deletion(services, caller, id).await?;
+    // A hidden object may have this id again.
+    if present.is_some() { Err(ServiceError::not_found(Objects::NOT_FOUND, id)) } else { Ok(entry) }
+}
+
+/// The entry of the last deletion of an object, if the caller could see the object. It has its type too.
+async fn seen_deletion(services: &Services, caller: &Caller, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    let former = services.feed.former_types().await?;
+    let entry = last_deletion(services, "objects", id).await?;
+    let types = services.types_of(entry.as_deref()).await?;
+    let visible = visible(caller, &types, &former);
+    let entry = entry.filter(|entry| lets_through(visible.as_ref(), entry));
+    entry.ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))
 }
 
 /// Refuses what was an object of a type that was deleted since. Another type with its id may show what that one hid.

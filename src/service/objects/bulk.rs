@@ -10,14 +10,14 @@ use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, cstr, doc};
 
-use super::references::OnReferences;
-use super::references::changeable;
+use super::references::{Left, changeable};
 use super::targets::Targets;
 use super::{exists, remove_found, require_type, takes_objects, unknown_type};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
 use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::on_delete::OnDelete;
 use crate::domain::{Violation, Violations};
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
@@ -273,7 +273,8 @@ pub fn patched_before(outcome: &Document) -> Vec<i64> {
     outcome.get_array(IDS).into_iter().flatten().filter_map(bson::Bson::as_i64).collect()
 }
 
-/// Removes the objects, all or none. `on_references` says what happens to objects that refer to them.
+/// Removes the objects, all or none. `on_references` says what happens to objects that refer to them. Also gives what still
+/// refers to them.
 ///
 /// # Errors
 /// Another number of objects than expected, too many, and those of
@@ -282,8 +283,8 @@ pub async fn delete_selected(
     services: &Services,
     caller: &Caller,
     selection: &Selection,
-    on_references: OnReferences,
-) -> Result<Documents, ServiceError> {
+    on_references: OnDelete,
+) -> Result<(Documents, Left), ServiceError> {
     let find = async || select(services, caller, selection).await;
     remove_found(services, caller, &IfMatch::Absent, on_references, find).await
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
-use self::references::{OnReferences, changeable, removable};
+use self::references::{Left, Removal, changeable, removable};
 use self::targets::{Targets, absent_target};
 use self::visible::VisibleObject;
 use super::accounts::directory::Caller;
@@ -35,6 +35,7 @@ use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
+use crate::domain::on_delete::OnDelete;
 use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
@@ -50,6 +51,8 @@ pub struct BulkRemoval {
     pub removed: Documents,
     /// Ids without an object that the caller may see.
     pub not_found: Vec<i64>,
+    /// What still refers to them.
+    pub left: Left,
 }
 
 /// What cleaning did.
@@ -372,11 +375,11 @@ pub async fn delete_object(
     caller: &Caller,
     id: i64,
     if_match: &IfMatch,
-    on_references: OnReferences,
-) -> Result<VisibleObject, ServiceError> {
+    on_references: OnDelete,
+) -> Result<(VisibleObject, Left), ServiceError> {
     let mut removal = remove_objects(services, caller, &[id], if_match, on_references).await?;
     match removal.removed.first() {
-        Some(removed) => VisibleObject::of(services, caller, removed.to_owned()).await,
+        Some(removed) => Ok((VisibleObject::of(services, caller, removed.to_owned()).await?, removal.left)),
         None => Err(ServiceError::not_found(Objects::NOT_FOUND, removal.not_found.pop().unwrap_or(id))),
     }
 }
@@ -389,7 +392,7 @@ pub async fn delete_objects(
     services: &Services,
     caller: &Caller,
     ids: &[i64],
-    on_references: OnReferences,
+    on_references: OnDelete,
 ) -> Result<BulkRemoval, ServiceError> {
     if ids.len() > MAX_BULK_IDS {
         let message = format!("{} ids are too many; send at most {MAX_BULK_IDS} at once", ids.len());
@@ -409,7 +412,7 @@ async fn remove_objects(
     caller: &Caller,
     ids: &[i64],
     if_match: &IfMatch,
-    on_references: OnReferences,
+    on_references: OnDelete,
 ) -> Result<BulkRemoval, ServiceError> {
     let wanted: Vec<Bson> = ids.iter().copied().map(Bson::Int64).collect();
     let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
@@ -417,10 +420,10 @@ async fn remove_objects(
         let found = services.held(Objects::COLLECTION, query.clone()).await?;
         within_reach(services, caller, &found).await
     };
-    let removed = remove_found(services, caller, if_match, on_references, find).await?;
+    let (removed, left) = remove_found(services, caller, if_match, on_references, find).await?;
     let found: HashSet<i64> = removed.iter().filter_map(|object| integer(object, "public_id")).collect();
     let not_found = ids.iter().copied().filter(|id| !found.contains(id)).collect();
-    Ok(BulkRemoval { removed, not_found })
+    Ok(BulkRemoval { removed, left, not_found })
 }
 
 /// Those of the objects that the caller may see or remove; the others count as missing.
@@ -433,30 +436,36 @@ async fn within_reach(services: &Services, caller: &Caller, found: &Documents) -
     Ok(reached)
 }
 
-/// Removes what `find` finds, as one unit with the handling of references. Repeats after a concurrent change.
+/// Removes what `find` finds, as one unit with the handling of references. Repeats after a concurrent change. Also gives what
+/// still refers to it.
 pub(super) async fn remove_found(
     services: &Services,
     caller: &Caller,
     if_match: &IfMatch,
-    on_references: OnReferences,
+    on_references: OnDelete,
     find: impl AsyncFn() -> Result<Documents, ServiceError>,
-) -> Result<Documents, ServiceError> {
+) -> Result<(Documents, Left), ServiceError> {
+    let mut left = Left::default();
     for _ in 0..resource::ATTEMPTS {
         let removed = find().await?;
         if removed.is_empty() {
-            return Ok(removed);
+            return Ok((removed, left));
         }
         let types = services.types_of(removed.iter()).await?;
         for object in removed.iter() {
             let entry = removable(&types, caller, object)?;
             visible::check_tags(if_match, entry.as_deref(), caller, object)?;
         }
-        let mut unit = references::unit_for_removal(services, caller, &removed, on_references).await?;
+        let removal = Removal::of(&removed, on_references);
+        let mut unit = references::unit_for_removal(services, caller, &removal).await?;
         for object in removed.iter() {
             unit = unit.and(Change::Delete { collection: Objects::COLLECTION, before: object.to_owned() });
         }
         match services.store.commit(unit).await {
-            Ok(_) => return Ok(removed),
+            Ok(_) => {
+                left.add(services, caller, &removal).await;
+                return Ok((removed, left));
+            }
             // Another request changed one of them, or added a reference to one, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),

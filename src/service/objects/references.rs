@@ -1,40 +1,70 @@
 //! References to an object, and what happens to them when it is deleted. docs/api.md, References.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::raw::RawDocument;
 use bson::{Bson, doc};
 
-use super::visible::may_read;
+use super::visible::{VIEW, may_read};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_input;
+use crate::domain::object_type::Field;
+use crate::domain::on_delete::OnDelete;
+use crate::domain::references::cleared;
+use crate::plural::counted;
 use crate::query::{Filter, Limits, Projection, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
+use crate::service::history::past::TOO_MUCH;
 use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::{TypeEntry, Types};
-use crate::store::{Change, Condition, Documents, FindQuery, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// The right that changing objects needs.
 const EDIT: &str = "base.framework.object.edit";
 
 /// A refusal names at most this many referring objects.
-const MOST_NAMED: u64 = 5;
+const MOST_NAMED: u64 = 100;
 
-/// What a delete does to objects that refer to the deleted one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnReferences {
-    /// The references dangle.
-    #[default]
-    Keep,
-    /// The delete is refused while there are any.
-    Refuse,
-    /// The references become null, in the same step.
-    Clear,
+/// The maximum number of referring objects that a warning counts, and the time for it: the warning is not worth more.
+const MOST_COUNTED: u64 = 10_000;
+const COUNTING: Duration = Duration::from_millis(250);
+
+/// How many objects of a type one step of a look before a cascade reads.
+const STEP: u64 = 1000;
+
+/// Objects that are to be removed.
+pub(crate) struct Removal<'a> {
+    /// The objects, or their ids and types.
+    pub objects: &'a Documents,
+    /// What the caller wants of references; that of a field counts if it is stricter.
+    pub wanted: OnDelete,
+    /// Whose references count: not those of what is removed too.
+    pub others: Filter,
+}
+
+impl<'a> Removal<'a> {
+    /// Of these objects alone.
+    pub(crate) fn of(objects: &'a Documents, wanted: OnDelete) -> Self {
+        let ids = objects.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
+        Self { objects, wanted, others: Filter::none_of("public_id", ids) }
+    }
+
+    /// As a part of all objects of a type.
+    pub(crate) fn of_type(objects: &'a Documents, type_id: i64) -> Self {
+        Self { objects, wanted: OnDelete::Keep, others: Filter::none_of("type_id", vec![Bson::Int64(type_id)]) }
+    }
+
+    /// The other objects that refer to them through fields with this outcome; nothing where no type has such a field.
+    fn referring(&self, types: &Types, outcome: OnDelete) -> Result<Option<Filter>, ServiceError> {
+        let has_outcome = |_: &TypeEntry, field: &Field| field.on_delete.max(self.wanted) == outcome;
+        Ok(referring(types, pairs(self.objects.iter()), has_outcome)?.map(|filter| filter.and(self.others.clone())))
+    }
 }
 
 /// The condition for objects that refer to one of these: their type has a field that may refer to objects of its
@@ -47,82 +77,102 @@ pub async fn referring_to<'a>(
     objects: impl Iterator<Item = &'a RawDocument>,
 ) -> Result<Filter, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut ids: BTreeMap<Option<i64>, Vec<i64>> = BTreeMap::new();
-    for object in objects {
-        ids.entry(integer(object, "type_id")).or_default().extend(integer(object, "public_id"));
+    Ok(referring(&types, pairs(objects), |_, _| true)?.unwrap_or_else(|| Filter::one_of("public_id", Vec::new())))
+}
+
+/// The types and ids of objects.
+fn pairs<'a>(objects: impl Iterator<Item = &'a RawDocument>) -> impl Iterator<Item = (i64, i64)> {
+    objects.filter_map(|object| Some((integer(object, "type_id")?, integer(object, "public_id")?)))
+}
+
+/// The same for objects of which type and id are known, through these fields alone; nothing where no type has such a field.
+pub(crate) fn referring(
+    types: &Types,
+    objects: impl Iterator<Item = (i64, i64)>,
+    counts: impl Fn(&TypeEntry, &Field) -> bool,
+) -> Result<Option<Filter>, ServiceError> {
+    let mut ids: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for (type_id, id) in objects {
+        ids.entry(type_id).or_default().push(id);
     }
     let mut branches: Vec<Bson> = Vec::new();
     for (type_id, ids) in ids {
-        for (entry, names) in referring_fields(&types, type_id) {
-            let field = doc! {"name": {"$in": names}, "value": {"$in": ids.clone()}};
-            branches.push(doc! {"type_id": entry.object_type.public_id, "fields": {"$elemMatch": field}}.into());
+        for entry in types.iter() {
+            let object_type = &entry.object_type;
+            let refers =
+                |field: &&Field| object_type.targets(field).any(|target| target == type_id) && counts(entry, field);
+            let names: Vec<&str> = object_type.fields.iter().filter(refers).map(|field| field.name.as_str()).collect();
+            if !names.is_empty() {
+                let field = doc! {"name": {"$in": names}, "value": {"$in": ids.clone()}};
+                branches.push(doc! {"type_id": object_type.public_id, "fields": {"$elemMatch": field}}.into());
+            }
         }
     }
-    let document = if branches.is_empty() {
-        // No type can refer to them: nothing matches.
-        doc! {"public_id": {"$in": []}}
-    } else {
-        doc! {"$or": branches}
-    };
-    Ok(Filter::parse(&document, &Limits::NONE)?)
-}
-
-/// Each type with the names of its fields that may refer to objects of the type.
-fn referring_fields(types: &Types, type_id: Option<i64>) -> Vec<(Arc<TypeEntry>, Vec<String>)> {
-    let Some(type_id) = type_id else { return Vec::new() };
-    let mut referring: Vec<(Arc<TypeEntry>, Vec<String>)> = types
-        .iter()
-        .filter_map(|entry| {
-            let object_type = &entry.object_type;
-            let fields = object_type.fields.iter();
-            let names: Vec<String> = fields
-                .filter(|field| object_type.targets(field).any(|target| target == type_id))
-                .map(|field| field.name.clone())
-                .collect();
-            (!names.is_empty()).then(|| (Arc::clone(entry), names))
-        })
-        .collect();
-    referring.sort_by_key(|(entry, _)| entry.object_type.public_id);
-    referring
+    if branches.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Filter::parse(&doc! {"$or": branches}, &Limits::NONE)?))
 }
 
 /// The changes of references when the objects are removed: the first part of the unit that removes them. References
 /// among these objects do not count.
 ///
 /// # Errors
-/// [`ErrorCode::ObjectReferenced`] if there are references and the mode is "refuse". [`ErrorCode::AclDenied`] if the
-/// mode is "clear" and the caller may not change one of the referring objects.
-pub async fn unit_for_removal(
+/// [`ErrorCode::ObjectReferenced`] if there are references and a field or the caller says "refuse".
+/// [`ErrorCode::AclDenied`] if the caller says "clear" and may not change one of the referring objects.
+pub(crate) async fn unit_for_removal(
     services: &Services,
     caller: &Caller,
-    objects: &Documents,
-    on_references: OnReferences,
+    removal: &Removal<'_>,
 ) -> Result<Unit, ServiceError> {
-    if on_references == OnReferences::Keep {
-        return Ok(Unit::default());
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut unit = refuse(services, caller, removal, &types).await?;
+    if let Some(filter) = removal.referring(&types, OnDelete::Clear)? {
+        let clearing = clear_references(services, caller, removal, filter).await?;
+        unit.conditions.extend(clearing.conditions);
+        unit.changes.extend(clearing.changes);
     }
-    let ids: Vec<i64> = objects.iter().filter_map(|object| integer(object, "public_id")).collect();
-    let others = Filter::none_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
-    let filter = referring_to(services, objects.iter()).await?.and(others);
-    if on_references == OnReferences::Clear {
-        return clear_references(services, caller, &ids, filter).await;
-    }
+    Ok(unit)
+}
+
+/// The condition that nothing refers to the objects through a field that refuses.
+async fn refuse(
+    services: &Services,
+    caller: &Caller,
+    removal: &Removal<'_>,
+    types: &Types,
+) -> Result<Unit, ServiceError> {
+    let Some(filter) = removal.referring(types, OnDelete::Refuse)? else { return Ok(Unit::default()) };
     if services.store.count(Objects::COLLECTION, &filter, services.max_time).await? > 0 {
-        return Err(referenced(services, caller, filter).await?);
+        let of_fields = |_: &TypeEntry, field: &Field| field.on_delete == OnDelete::Refuse;
+        let remedy = match referring(types, pairs(removal.objects.iter()), of_fields)? {
+            Some(_) => "a field with on_delete \"refuse\" keeps it; set its references to null first",
+            None => "on_references=clear sets their references to null",
+        };
+        return Err(referenced(services, caller, filter, remedy).await?);
     }
     Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter }))
 }
 
 /// The refusal to remove a referenced object. Of referring objects that the caller may not see it says only that there
 /// are some.
-async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Result<ServiceError, ServiceError> {
+async fn referenced(
+    services: &Services,
+    caller: &Caller,
+    filter: Filter,
+    remedy: &str,
+) -> Result<ServiceError, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let seen = types.visible_to(caller).map_or_else(|| filter.clone(), |visible| filter.clone().and(visible));
-    let message = match services.store.count(Objects::COLLECTION, &seen, services.max_time).await? {
+    let count = match caller.rights.grants(VIEW) {
+        true => services.store.count(Objects::COLLECTION, &seen, services.max_time).await?,
+        false => 0,
+    };
+    let message = match count {
         0 => "objects that you may not see refer to this".to_owned(),
         count => {
             let named = names(services, seen).await?;
-            format!("objects refer to this ({count}: {named}); on_references=clear sets their references to null")
+            format!("objects refer to this ({count}: {named}); {remedy}")
         }
     };
     Ok(ServiceError::refused(ErrorCode::ObjectReferenced, message))
@@ -130,12 +180,8 @@ async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Res
 
 /// The ids of the first objects that a filter finds.
 async fn names(services: &Services, filter: Filter) -> Result<String, ServiceError> {
-    let mut query =
-        FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(MOST_NAMED + 1);
-    query.projection = Some(Projection::parse(&doc! {"public_id": 1}, &Filter::all())?);
-    let found = services.store.find(Objects::COLLECTION, &query).await?;
-    let mut ids: Vec<String> =
-        found.iter().filter_map(|object| integer(object, "public_id")).map(|id| id.to_string()).collect();
+    let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(MOST_NAMED + 1);
+    let mut ids: Vec<String> = ids_of(services, query).await?.iter().map(i64::to_string).collect();
     if ids.len() as u64 > MOST_NAMED {
         ids.pop();
         ids.push("...".to_owned());
@@ -143,16 +189,167 @@ async fn names(services: &Services, filter: Filter) -> Result<String, ServiceErr
     Ok(ids.join(", "))
 }
 
+async fn ids_of(services: &Services, mut query: FindQuery) -> Result<Vec<i64>, ServiceError> {
+    query.projection = Some(Projection::parse(&doc! {"public_id": 1}, &Filter::all())?);
+    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    Ok(found.iter().filter_map(|object| integer(object, "public_id")).collect())
+}
+
+/// The objects that the caller sees and that refer to removed ones: their references stay, and lead nowhere.
+#[derive(Debug, Default)]
+pub struct Left(BTreeSet<i64>);
+
+impl Left {
+    /// What to say of them to the caller; nothing where there are none.
+    pub fn warning(&self, removed: usize) -> Option<String> {
+        let it = if removed == 1 { "it" } else { "them" };
+        match self.0.len() {
+            0 => None,
+            1 => Some(format!("1 object refers to {it}")),
+            count if count as u64 > MOST_COUNTED => Some(format!("more than {MOST_COUNTED} objects refer to {it}")),
+            count => Some(format!("{} refer to {it}", counted(count as u64, "object"))),
+        }
+    }
+
+    /// Adds those that refer to these objects. A removal must not fail for its warning: what cannot be read in time is not
+    /// counted.
+    pub(crate) async fn add(&mut self, services: &Services, caller: &Caller, removal: &Removal<'_>) {
+        if caller.rights.grants(VIEW) && self.0.len() as u64 <= MOST_COUNTED {
+            self.0.extend(left(services, caller, removal).await.unwrap_or_default());
+        }
+    }
+}
+
+async fn left(services: &Services, caller: &Caller, removal: &Removal<'_>) -> Result<Vec<i64>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let stays = |entry: &TypeEntry, field: &Field| {
+        let is_seen = entry.object_type.acl.allows(caller.group_id, Permission::Read);
+        is_seen && field.on_delete.max(removal.wanted) == OnDelete::Keep
+    };
+    let Some(filter) = referring(&types, pairs(removal.objects.iter()), stays)? else { return Ok(Vec::new()) };
+    let filter = types.scope(caller, filter.and(removal.others.clone()));
+    ids_of(services, FindQuery::new(filter, services.max_time.min(COUNTING)).limited(MOST_COUNTED + 1)).await
+}
+
+/// What deleting all objects of a type does to references of other types, found out before any of them goes.
+///
+/// # Errors
+/// [`ErrorCode::ObjectReferenced`] if there are references through a field that refuses.
+pub(crate) async fn before_cascade(services: &Services, caller: &Caller, type_id: i64) -> Result<Left, ServiceError> {
+    let mut left = Left::default();
+    if !is_referred(services, type_id).await? {
+        return Ok(left);
+    }
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut last = 0_i64;
+    loop {
+        let behind = Filter::parse(&doc! {"type_id": type_id, "public_id": {"$gt": last}}, &Limits::NONE)?;
+        let mut query = FindQuery::new(behind, services.max_time).sorted(Sort::by("public_id", false)).limited(STEP);
+        query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+        let found = services.store.find(Objects::COLLECTION, &query).await?;
+        let removal = Removal::of_type(&found, type_id);
+        refuse(services, caller, &removal, &types).await?;
+        left.add(services, caller, &removal).await;
+        match found.iter().last().and_then(|object| integer(object, "public_id")) {
+            Some(id) if found.len() as u64 == STEP => last = id,
+            _ => return Ok(left),
+        }
+    }
+}
+
+/// What happens to references of other types to the last objects of a type, which the unit removes together: at most so many.
+///
+/// # Errors
+/// As [`unit_for_removal`].
+pub(crate) async fn rest_of_type(
+    services: &Services,
+    caller: &Caller,
+    type_id: i64,
+    most: u64,
+) -> Result<Unit, ServiceError> {
+    if !is_referred(services, type_id).await? {
+        return Ok(Unit::default());
+    }
+    let all = Filter::equals("type_id", type_id);
+    let mut query = FindQuery::new(all.clone(), services.max_time).limited(most);
+    query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    let unit = unit_for_removal(services, caller, &Removal::of_type(&found, type_id)).await?;
+    if unit.conditions.is_empty() {
+        return Ok(unit);
+    }
+    // Others come under the rules of the fields too: the unit fails if there are any.
+    let known = Removal::of(&found, OnDelete::Keep).others;
+    Ok(unit.given(Condition::None { collection: Objects::COLLECTION, filter: all.and(known) }))
+}
+
+/// Whether another type has a field that may refer to objects of this type.
+async fn is_referred(services: &Services, type_id: i64) -> Result<bool, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let refers = |entry: &TypeEntry| {
+        let object_type = &entry.object_type;
+        let mut fields = object_type.fields.iter();
+        object_type.public_id != type_id && fields.any(|field| object_type.targets(field).any(|id| id == type_id))
+    };
+    Ok(types.iter().any(|entry| refers(entry)))
+}
+
 /// Removes the ids from the reference fields of the objects that the filter finds. The unit fails if somebody adds a
-/// reference meanwhile.
+/// reference meanwhile. A field with "clear" decides for itself; what only the caller wants needs the caller's permission.
 async fn clear_references(
     services: &Services,
     caller: &Caller,
-    ids: &[i64],
+    removal: &Removal<'_>,
     filter: Filter,
 ) -> Result<Unit, ServiceError> {
-    // Whether the caller may change them is known before they are read: large ones that are hidden must not show.
-    let mut which = FindQuery::new(filter.clone(), services.max_time);
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let is_wish = |field: &Field| field.on_delete == OnDelete::Keep && removal.wanted == OnDelete::Clear;
+    if let Some(wished) = referring(&types, pairs(removal.objects.iter()), |_, field| is_wish(field))? {
+        may_clear(services, caller, wished.and(removal.others.clone())).await?;
+    }
+    let found = match services.held(Objects::COLLECTION, FindQuery::new(filter.clone(), services.max_time)).await {
+        Err(StoreError::Query { code: TOO_MUCH, .. }) => {
+            let remedy = "they are too many to clear in one step; set some of these references to null first";
+            return Err(referenced(services, caller, filter, remedy).await?);
+        }
+        found => found?,
+    };
+    let changed = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
+    let meanwhile = filter.and(Filter::none_of("public_id", changed));
+    let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });
+    let gone: BTreeSet<i64> = removal.objects.iter().filter_map(|object| integer(object, "public_id")).collect();
+    let types = services.types_of(found.iter()).await?;
+    for before in found.iter() {
+        let Some(entry) = integer(before, "type_id").and_then(|id| types.get(id)) else { continue };
+        let mut after = resource::decode(before)?;
+        let mut fields = object_input::read_fields(after.get("fields"));
+        let mut is_wished = false;
+        for value in &mut fields {
+            let Some(field) = entry.object_type.field(&value.name) else { continue };
+            let clears = entry.object_type.targets(field).next().is_some()
+                && field.on_delete.max(removal.wanted) == OnDelete::Clear;
+            if let Some(rest) = cleared(&value.value, |id| gone.contains(&id)).filter(|_| clears) {
+                value.value = rest;
+                is_wished |= is_wish(field);
+            }
+        }
+        if is_wished {
+            clearable(services, &types, caller, before).await?;
+        }
+        after.insert("version", object_input::counted_on(&after, &fields, false));
+        after.insert("fields", object_input::write_fields(&fields));
+        after.insert("last_edit_time", services.now());
+        after.insert("editor_id", caller.user_id);
+        let after = resource::encode(&after)?;
+        unit = unit.and(Change::Replace { collection: Objects::COLLECTION, before: before.to_owned(), after });
+    }
+    Ok(unit)
+}
+
+/// Refuses a caller who wants references cleared and may not change all of their objects. That is known before the objects are
+/// read: large ones that are hidden must not show.
+async fn may_clear(services: &Services, caller: &Caller, filter: Filter) -> Result<(), ServiceError> {
+    let mut which = FindQuery::new(filter, services.max_time);
     which.projection = Some(Projection::parse(&doc! { "public_id": 1, "type_id": 1 }, &Filter::all())?);
     let found = services.held(Objects::COLLECTION, which).await?;
     if !found.is_empty() && !caller.rights.grants(EDIT) {
@@ -165,37 +362,7 @@ async fn clear_references(
     for object in found.iter() {
         clearable(services, &types, caller, object).await?;
     }
-    let found = services.held(Objects::COLLECTION, FindQuery::new(filter.clone(), services.max_time)).await?;
-    let cleared = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
-    let meanwhile = filter.and(Filter::none_of("public_id", cleared));
-    let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });
-    let types = services.types_of(found.iter()).await?;
-    for before in found.iter() {
-        let entry = clearable(services, &types, caller, before).await?;
-        let object_type = &entry.object_type;
-        let mut after = resource::decode(before)?;
-        let mut fields = object_input::read_fields(after.get("fields"));
-        for field in &mut fields {
-            let refers =
-                object_type.field(&field.name).is_some_and(|known| object_type.targets(known).next().is_some());
-            if refers
-                && field
-                    .value
-                    .as_i64()
-                    .or_else(|| field.value.as_i32().map(i64::from))
-                    .is_some_and(|id| ids.contains(&id))
-            {
-                field.value = Bson::Null;
-            }
-        }
-        after.insert("version", object_input::counted_on(&after, &fields, false));
-        after.insert("fields", object_input::write_fields(&fields));
-        after.insert("last_edit_time", services.now());
-        after.insert("editor_id", caller.user_id);
-        let after = resource::encode(&after)?;
-        unit = unit.and(Change::Replace { collection: Objects::COLLECTION, before: before.to_owned(), after });
-    }
-    Ok(unit)
+    Ok(())
 }
 
 /// The type of a referring object that the caller may change. A caller who may neither change nor see it learns only

@@ -16,7 +16,7 @@ use crate::service::types::catalog::{TypeEntry, lets_through};
 use crate::store::Documents;
 
 /// The right to read objects; the access lists of their types apply in addition.
-const VIEW: &str = "base.framework.object.view";
+pub(super) const VIEW: &str = "base.framework.object.view";
 
 /// A written object as its caller may see it.
 pub struct VisibleObject {

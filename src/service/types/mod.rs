@@ -17,6 +17,7 @@ use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::objects::bulk::GROUP_BYTES;
 use super::objects::dangling;
+use super::objects::references::{self, Left, Removal};
 use super::objects::targets::Targets;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types, Wanted};
@@ -39,13 +40,16 @@ const MOST_AT_ONCE: u64 = 1000;
 const CASCADE_ATTEMPTS: usize = 8;
 
 /// What was removed together with a type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, serde::Serialize)]
 pub struct TypeRemoval {
     /// Objects of the type; not for a caller who may not read them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
     /// Categories that listed it and no longer do.
     pub categories: u64,
+    /// Objects that still refer to removed ones.
+    #[serde(skip)]
+    pub left: Left,
 }
 
 /// Stores a new type.
@@ -210,8 +214,13 @@ pub async fn delete_type(
 ) -> Result<(RawDocumentBuf, TypeRemoval), ServiceError> {
     let objects = Filter::equals("type_id", id);
     let may_count = may_read_objects(services, caller, id).await?;
+    let mut left = Left::default();
     if cascade {
         may_delete_objects(services, caller, id).await?;
+        if services.type_with_id(id).await?.is_some_and(|entry| !entry.object_type.active) {
+            return Err(keeps_objects(id));
+        }
+        left = references::before_cascade(services, caller, id).await?;
     }
     let decide = async |stored: &RawDocument| {
         let pull = Change::UpdateMany {
@@ -219,13 +228,16 @@ pub async fn delete_type(
             filter: Filter::equals("types", id),
             update: Update::pull("types", Bson::Int64(id)),
         };
-        let unit = Unit::default();
-        let unit = if cascade && !is_inactive(stored) {
-            unit.and(Change::DeleteMany { collection: Objects::COLLECTION, filter: objects.clone() })
-        } else {
-            unit.given(Condition::None { collection: Objects::COLLECTION, filter: objects.clone() })
-        };
-        Ok(unit.and(pull))
+        if !cascade || is_inactive(stored) {
+            let none = Condition::None { collection: Objects::COLLECTION, filter: objects.clone() };
+            return Ok(Unit::default().given(none).and(pull));
+        }
+        let delete = Unit::of(Change::DeleteMany { collection: Objects::COLLECTION, filter: objects.clone() });
+        let mut unit = delete.and(pull);
+        let rest = references::rest_of_type(services, caller, id, MOST_AT_ONCE).await?;
+        unit.conditions.extend(rest.conditions);
+        unit.changes.extend(rest.changes);
+        Ok(unit)
     };
     let mut removed_before = 0;
     let attempts = if cascade { CASCADE_ATTEMPTS } else { resource::ATTEMPTS };
@@ -233,19 +245,24 @@ pub async fn delete_type(
         if cascade {
             // The fewer objects are left for the last unit, the shorter it takes, and the less others get in its way.
             let most_left = if attempt == 0 { MOST_AT_ONCE } else { 0 };
-            removed_before += thinned_out(services, id, if_match, most_left).await?;
+            removed_before += thinned_out(services, caller, (id, if_match), most_left).await?;
         }
         match resource::remove_once::<Types>(services, id, if_match, &decide).await {
             Ok(Some((removed, touched))) => {
                 let (objects, categories) = match touched[..] {
-                    [objects, categories, _] => (objects + removed_before, categories),
+                    [objects, categories, _, ..] => (objects + removed_before, categories),
                     [categories, _] => (0, categories),
                     _ => (0, 0),
                 };
-                return Ok((removed, TypeRemoval { objects: may_count.then_some(objects), categories }));
+                return Ok((removed, TypeRemoval { objects: may_count.then_some(objects), categories, left }));
             }
             Ok(None) => {}
-            Err(ServiceError::Store(StoreError::Condition { .. })) if cascade => return Err(keeps_objects(id)),
+            Err(ServiceError::Store(StoreError::Condition { .. })) if cascade => {
+                // Another request made the type inactive, or a new reference to one of the objects.
+                if is_inactive(&*resource::get::<Types>(services, id).await?) {
+                    return Err(keeps_objects(id));
+                }
+            }
             Err(ServiceError::Store(StoreError::Condition { .. })) => {
                 return Err(in_use(services, id, Some(&objects).filter(|_| may_count)).await?);
             }
@@ -270,7 +287,12 @@ fn keeps_objects(id: i64) -> ServiceError {
 /// Each of them has an entry in the history, which holds the whole object, so one unit of all would not fit into memory.
 ///
 /// Returns how many were removed.
-async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch, most_left: u64) -> Result<u64, ServiceError> {
+async fn thinned_out(
+    services: &Services,
+    caller: &Caller,
+    (id, if_match): (i64, &IfMatch),
+    most_left: u64,
+) -> Result<u64, ServiceError> {
     let objects = Filter::equals("type_id", id);
     let at_first = services.store.count(Objects::COLLECTION, &objects, services.max_time).await?;
     let (mut removed, mut refused) = (0, 0);
@@ -289,11 +311,12 @@ async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch, most_left
         }
         let delete =
             |object: &RawDocument| Change::Delete { collection: Objects::COLLECTION, before: object.to_owned() };
-        let unit = Unit { conditions: Vec::new(), changes: found.iter().map(delete).collect() };
+        let mut unit = references::unit_for_removal(services, caller, &Removal::of_type(&found, id)).await?;
+        unit.changes.extend(found.iter().map(delete));
         match services.store.commit(unit).await {
             Ok(_) => removed += found.len() as u64,
-            // Another request changed or removed one of them.
-            Err(StoreError::Stale) => refused += 1,
+            // Another request changed or removed one of them, or added a reference to one.
+            Err(StoreError::Stale | StoreError::Condition { .. }) => refused += 1,
             Err(error) => return Err(error.into()),
         }
     }

@@ -19,6 +19,7 @@ mod malformed;
 mod objects;
 mod once;
 pub(crate) mod people;
+mod references;
 mod rendering;
 mod rights;
 mod sent_back;
