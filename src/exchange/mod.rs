@@ -1,4 +1,4 @@
-//! File formats of export and import: tables (CSV, xlsx), lines of JSON, and hosts for other tools.
+//! File formats of export and import: tables (CSV, xlsx), lines of JSON, hosts for other tools, and graphs.
 //!
 //! Laws: nothing here knows stores or requests. A written cell reads back as the same value, and no cell is a formula
 //! in any spreadsheet.
@@ -10,6 +10,7 @@ pub mod columns;
 pub mod csv;
 pub mod discovery;
 pub mod encoding;
+pub mod graph;
 pub mod ndjson;
 pub mod sheet;
 pub mod xlsx;

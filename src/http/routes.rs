@@ -15,8 +15,8 @@ use super::caller::{TimeBudget, authorize, without_body};
 use super::history::{changes, diff, entries, restoring};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
-    aggregate, auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
-    user_tokens as tokens, users, webhooks,
+    aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, rights, root, types,
+    user_settings as settings, user_tokens as tokens, users, webhooks,
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
 
@@ -66,6 +66,7 @@ routes! {
     QUERY "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
     PUT "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::clean_objects;
     DELETE "/rest/objects/delete/{public_ids}", Right("base.framework.object.delete"), objects::delete_objects;
+    GET "/rest/objects/dangling/", Right("base.framework.object.view"), references::list_dangling;
     GET "/rest/objects/{public_id}", Right("base.framework.object.view"), objects::render_object;
     PUT "/rest/objects/{public_id}", Right("base.framework.object.edit"), objects::update_object;
     PATCH "/rest/objects/{public_id}", Right("base.framework.object.edit"), objects::patch_object;
@@ -73,6 +74,7 @@ routes! {
     GET "/rest/objects/{public_id}/native", Right("base.framework.object.view"), objects::get_object;
     GET "/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references;
     QUERY "/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references;
+    GET "/rest/objects/{public_id}/graph", Right("base.framework.object.view"), references::object_graph;
     GET "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state;
     PUT "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state;
 

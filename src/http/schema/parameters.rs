@@ -279,6 +279,42 @@ pub struct References {
     pub on_references: String,
 }
 
+/// The parameters of the list of references that lead nowhere.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DanglingParameters {
+    /// Only those that objects of this type have.
+    #[param(required = false, minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+    pub type_id: i64,
+    /// A page ends with the object that has the last of so many references.
+    #[param(required = false, minimum = 1, maximum = 1000, default = 100)]
+    pub limit: u64,
+    /// `next` of the page before.
+    #[param(required = false, pattern = "^[0-9]{1,19}-[0-9]{1,19}$")]
+    pub after: String,
+}
+
+/// The parameters of a graph.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct GraphParameters {
+    /// Which references are followed.
+    #[param(required = false, schema_with = graph_direction)]
+    pub direction: String,
+    /// How many references a node is away at most.
+    #[param(required = false, minimum = 1, maximum = 8, default = 2)]
+    pub depth: u64,
+    /// Only objects of these types: ids with commas between them. The object itself is always there.
+    #[param(required = false, pattern = "^[1-9][0-9]{0,17}(,[1-9][0-9]{0,17}){0,99}$")]
+    pub types: String,
+    /// The maximum number of nodes.
+    #[param(required = false, minimum = 1, maximum = 1000, default = 200)]
+    pub max_nodes: u64,
+    /// The format of the answer.
+    #[param(required = false, schema_with = graph_format)]
+    pub format: String,
+}
+
 /// The parameters of writes to many objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -383,6 +419,16 @@ fn other_tree_view() -> Schema {
 fn on_references() -> Schema {
     let said = "What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null. `on_delete` of their field counts if it is stricter.";
     words(said, &["keep", "refuse", "clear"]).default(Some("keep".into())).into()
+}
+
+fn graph_direction() -> Schema {
+    let said = "Which references are followed: those that lead out of objects, those that lead in, or both.";
+    words(said, &["in", "out", "both"]).default(Some("both".into())).into()
+}
+
+fn graph_format() -> Schema {
+    let said = "JSON, the language of Graphviz, that of Mermaid, or GraphML.";
+    words(said, &["json", "dot", "mermaid", "graphml"]).default(Some("json".into())).into()
 }
 
 fn member_action() -> Schema {

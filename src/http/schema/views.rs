@@ -127,6 +127,70 @@ pub struct DeletedObjects {
     tail: Tail,
 }
 
+/// A page of references that lead nowhere.
+#[derive(Serialize, ToSchema)]
+pub struct DanglingReferences {
+    /// The references, by type and id of their objects.
+    pub results: Vec<DanglingReference>,
+    /// How many there are on this page.
+    pub count: u64,
+    /// `after` for the next page; null at the end of the list. A page may be empty and not be the last one.
+    #[schema(required)]
+    pub next: Option<String>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// Objects around an object, and their references to each other.
+#[derive(Serialize, ToSchema)]
+pub struct ObjectGraph {
+    /// The objects that the caller may see, by their distance and id.
+    pub nodes: Vec<GraphNode>,
+    /// All references among them.
+    pub edges: Vec<GraphEdge>,
+    /// The ids of nodes that have further neighbours, or may have some.
+    pub truncated: Vec<i64>,
+}
+
+/// An object of a graph.
+#[derive(Serialize, ToSchema)]
+pub struct GraphNode {
+    /// Its id.
+    pub public_id: i64,
+    /// The id of its type.
+    pub type_id: i64,
+    /// The name of its type for people.
+    pub type_label: String,
+    /// What sums the object up.
+    pub summary_line: String,
+    /// How many references it is away.
+    pub depth: u64,
+}
+
+/// A reference of a graph.
+#[derive(Serialize, ToSchema)]
+pub struct GraphEdge {
+    /// The object that refers.
+    pub from: i64,
+    /// The object that is referred to.
+    pub to: i64,
+    /// The name of the field.
+    pub field: String,
+}
+
+/// A reference that leads nowhere.
+#[derive(Serialize, ToSchema)]
+pub struct DanglingReference {
+    /// The object that has it.
+    pub public_id: i64,
+    /// The type of that object.
+    pub type_id: i64,
+    /// The name of the field.
+    pub field: String,
+    /// The id that the field names.
+    pub reference: i64,
+}
+
 /// The outcome of each object of one request, in order.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedObjects {

@@ -5,6 +5,8 @@ pub mod bulk;
 pub mod companions;
 pub mod dangling;
 pub mod field_names;
+pub mod graph;
+pub mod nowhere;
 pub mod references;
 pub mod rendering;
 pub mod targets;
@@ -33,9 +35,9 @@ use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::on_delete::OnDelete;
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
-use crate::domain::on_delete::OnDelete;
 use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
@@ -49,10 +51,10 @@ const CLEAN_BATCH: u64 = 500;
 pub struct BulkRemoval {
     /// The removed objects, as the caller may see them.
     pub removed: Documents,
-    /// Ids without an object that the caller may see.
-    pub not_found: Vec<i64>,
     /// What still refers to them.
     pub left: Left,
+    /// Ids without an object that the caller may see.
+    pub not_found: Vec<i64>,
 }
 
 /// What cleaning did.

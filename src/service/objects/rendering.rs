@@ -257,6 +257,6 @@ fn only(visible: Option<&Filter>, found: Documents) -> Result<Documents, Service
     Ok(seen)
 }
 
-fn corrupt(error: CorruptBson) -> ServiceError {
+pub(super) fn corrupt(error: CorruptBson) -> ServiceError {
     StoreError::Corrupt { what: error.to_string() }.into()
 }

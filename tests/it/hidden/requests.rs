@@ -66,6 +66,10 @@ fn reading(id: i64) -> Vec<Asked> {
         all.push(Asked::new(Method::HEAD, format!("/objects/{id}{path}")));
     }
     all.push(Asked::get(format!("/objects/{id}/references")).with("view", "render").with("explain", "true"));
+    for direction in ["in", "out", "both"] {
+        let graph = || Asked::get(format!("/objects/{id}/graph")).with("direction", direction);
+        all.extend([graph(), graph().with("depth", "1"), graph().with("max_nodes", "2").with("format", "dot")]);
+    }
     all
 }
 
@@ -140,8 +144,13 @@ pub(super) fn walked() -> Vec<Asked> {
             all.push(import.with("key", parameters).sending("text/csv", file));
         }
     }
+    for type_id in [OPEN, HIDDEN[0]] {
+        all.push(Asked::get("/objects/dangling/").with("type_id", type_id));
+    }
+    all.push(Asked::get("/objects/dangling/").with("limit", 1));
     for path in [
         "/objects/",
+        "/objects/dangling/",
         "/types/",
         "/categories/",
         "/users/",
