@@ -11,6 +11,7 @@
 //! 6. For rendered views [`render`] joins objects, types and references; it is pure.
 //! 7. `http::envelope` writes the answer, stored bytes straight to JSON; `http::error` writes what went wrong.
 
+pub mod address;
 pub mod admission;
 pub mod app;
 pub mod auth;

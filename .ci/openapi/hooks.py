@@ -73,13 +73,14 @@ RULES = re.compile(
 VIOLATIONS = re.compile(
     r"does not exist|was deleted since|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"
     r"|would (be|close|make)|cannot be (its|below)|is (its own|below)|needs a value|is t?here twice|must match the pattern"
-    r"|is no default: it must be|is set by the service; |must be one of the options|must be (a string|a number|true, false|the id|\{\"\$date\") .*or null|is required"
+    r"|is no default: it must be|is set by the service; |must be one of the options|must be (a string|a number|true, false|the id|a list of|an IPv4|a network|a MAC|\{\"\$date\") .*or null|is required"
     r"|a member's name must not start with \$|keeps the right base|cannot change|must be a string: the new password"
     r"|is about objects; add|cannot be understood as a filter|has no effect: the field refers to no type"
     r"|is the one of users whom their first sign-in at the issuer makes"
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction|must be a time of RFC 3339, as \S+, or the sequence of a log entry"
 )
+    r"|must have at most 1000 items|is in the list already|must not be null|only a select can have it"
 PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|is no member by which log entries|is not known for log entries|is in the future|neither a time of RFC 3339|explains lists of the present|reads the present|is about objects; add|is for pages of JSON|no cursor (of changes|that this service)|too large for a sequence|has (a|no) field named|of \$match alone")
 
 

@@ -7,11 +7,11 @@ use bson::{Bson, DateTime, Document, doc};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::object_type::{Field, OF_OPTIONS, ObjectType};
+use super::object_type::{Field, OF_OPTIONS, ObjectType, SELECT};
 use super::unchanged::same;
 use super::violation::quoted;
 use super::{Violation, Violations};
-use crate::suggest;
+use crate::{address, suggest};
 
 /// How much a pattern may backtrack on one value before it counts as not matching.
 const BACKTRACK_LIMIT: usize = 100_000;
@@ -92,8 +92,18 @@ pub enum ValueKind {
     Checkbox,
     /// Ids of objects.
     Reference,
+    /// Lists of ids of objects.
+    References,
+    /// Lists of options.
+    Options,
     /// Moments.
     Date,
+    /// IPv4 and IPv6 addresses, as [`address::ip`] writes them.
+    Ip,
+    /// Networks, as [`address::network`] writes them.
+    Network,
+    /// Addresses of devices, as [`address::mac`] writes them.
+    Mac,
     /// Whatever JSON can say.
     Any,
 }
@@ -226,15 +236,16 @@ impl FieldRules {
                 continue;
             }
             let confirmed = references.len();
-            match rule.check(&entry.value, &pointer, &mut references) {
+            let old = stored.iter().find(|old| is_read && old.name == entry.name).map(|old| &old.value);
+            match rule.check(&entry.value, old, &pointer, &mut references) {
                 Ok(value) => {
                     // The same for a dangling reference, which JSON may have turned into a shorter integer.
-                    if is_read && stored.iter().any(|old| old.name == entry.name && old.value == value) {
+                    if old == Some(&value) {
                         references.truncate(confirmed);
                     }
                     values.insert(position, value);
                 }
-                Err(message) => violations.push(Violation::new(pointer, message)),
+                Err(violation) => violations.push(violation),
             }
         }
         let mut fields = self.cleaned(stored);
@@ -261,7 +272,7 @@ impl FieldRules {
 
 impl FieldRule {
     fn of(field: &Field, object_type: &ObjectType) -> Self {
-        let kind = ValueKind::named(&field.kind);
+        let kind = ValueKind::of(field);
         let options = field.has_choice().then(|| field.options.iter().map(|option| option.name.clone()).collect());
         let pattern = field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok());
         Self {
@@ -277,11 +288,64 @@ impl FieldRule {
         }
     }
 
-    /// The value as it is stored.
-    fn check(&self, value: &Bson, pointer: &str, references: &mut Vec<Reference>) -> Result<Bson, String> {
-        match (self.kind, value) {
+    /// The value as it is stored. What is in the list `old` is accepted again.
+    fn check(
+        &self,
+        value: &Bson,
+        old: Option<&Bson>,
+        pointer: &str,
+        references: &mut Vec<Reference>,
+    ) -> Result<Bson, Violation> {
+        let of_item = match self.kind {
+            ValueKind::References => ValueKind::Reference,
+            ValueKind::Options => ValueKind::Text,
+            kind => {
+                return self.check_one(kind, value, pointer, references).map_err(|told| Violation::new(pointer, told));
+            }
+        };
+        let items = match value {
+            Bson::Null => return Ok(Bson::Null),
+            Bson::Array(items) if items.len() <= MOST_ITEMS => items,
+            Bson::Array(items) => {
+                let message = format!("must have at most {MOST_ITEMS} items; it has {}", items.len());
+                return Err(Violation::new(pointer, message));
+            }
+            _ => return Err(Violation::new(pointer, self.kind.expectation())),
+        };
+        let old = old.and_then(Bson::as_array).map(Vec::as_slice).unwrap_or_default();
+        let mut checked: Vec<Bson> = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let place = format!("{pointer}/{index}");
+            let item = match old.iter().find(|old| same(item, old)) {
+                Some(old) => old.clone(),
+                None if *item == Bson::Null => return Err(Violation::new(place, "must not be null")),
+                None => match self.check_one(of_item, item, &place, references) {
+                    Ok(item) => item,
+                    Err(told) => return Err(Violation::new(place, told)),
+                },
+            };
+            if checked.contains(&item) {
+                return Err(Violation::new(place, "is in the list already; leave it out"));
+            }
+            checked.push(item);
+        }
+        Ok(checked.into())
+    }
+
+    /// A value, or an item of a list, as it is stored.
+    fn check_one(
+        &self,
+        kind: ValueKind,
+        value: &Bson,
+        pointer: &str,
+        references: &mut Vec<Reference>,
+    ) -> Result<Bson, String> {
+        match (kind, value) {
             (_, Bson::Null) | (ValueKind::Any, _) | (ValueKind::Checkbox, Bson::Boolean(_)) => Ok(value.clone()),
             (ValueKind::Text, Bson::String(text)) => self.check_text(text),
+            (ValueKind::Ip | ValueKind::Network | ValueKind::Mac, Bson::String(text)) => {
+                self.check_text(&self.kind.spelled(text).map_err(|expected| format!("must be {expected}, or null"))?)
+            }
             (ValueKind::Number, Bson::Int32(_) | Bson::Int64(_) | Bson::Decimal128(_)) => Ok(value.clone()),
             (ValueKind::Number, Bson::Double(number)) if number.is_finite() => Ok(value.clone()),
             (ValueKind::Reference, Bson::Int32(_) | Bson::Int64(_)) => {
@@ -291,9 +355,9 @@ impl FieldRule {
             }
             (ValueKind::Date, Bson::DateTime(_)) => Ok(value.clone()),
             (ValueKind::Date, Bson::String(text)) => {
-                parse_date(text).map(Bson::from).ok_or_else(|| self.kind.expectation().to_owned())
+                parse_date(text).map(Bson::from).ok_or_else(|| kind.expectation().to_owned())
             }
-            _ => Err(self.kind.expectation().to_owned()),
+            _ => Err(kind.expectation().to_owned()),
         }
     }
 
@@ -314,11 +378,14 @@ impl FieldRule {
     }
 }
 
+/// The maximum number of items of a list in one field.
+const MOST_ITEMS: usize = 1000;
+
 /// The maximum number of unknown names of a body for which the nearest name is looked up.
 const HINTED: usize = 5;
 
 /// The known kinds of fields, and what they hold.
-const KINDS: [(&str, ValueKind); 13] = [
+const KINDS: [(&str, ValueKind); 17] = [
     ("text", ValueKind::Text),
     ("password", ValueKind::Text),
     ("textarea", ValueKind::Text),
@@ -332,16 +399,25 @@ const KINDS: [(&str, ValueKind); 13] = [
     ("ref", ValueKind::Reference),
     ("ref-section-field", ValueKind::Reference),
     ("date", ValueKind::Date),
+    ("ip", ValueKind::Ip),
+    ("network", ValueKind::Network),
+    ("mac", ValueKind::Mac),
+    ("refs", ValueKind::References),
 ];
 
 /// The names of the known kinds of fields.
-pub fn kinds() -> [&'static str; 13] {
+pub fn kinds() -> [&'static str; KINDS.len()] {
     KINDS.map(|(name, _)| name)
 }
 
 impl ValueKind {
+    /// The kind of the values of a field.
+    pub fn of(field: &Field) -> Self {
+        if field.has_several_options() { Self::Options } else { Self::named(&field.kind) }
+    }
+
     /// The kind of a field of this `type`; unknown types hold any value.
-    pub fn named(kind: &str) -> Self {
+    fn named(kind: &str) -> Self {
         KINDS.iter().find(|(name, _)| *name == kind).map_or(Self::Any, |(_, kind)| *kind)
     }
 
@@ -352,10 +428,70 @@ impl ValueKind {
             Self::Number => "must be a number or null",
             Self::Checkbox => "must be true, false or null",
             Self::Reference => "must be the id of an object or null",
+            Self::References => "must be a list of ids of objects, or null",
+            Self::Options => "must be a list of options, or null",
             Self::Date => {
                 "must be {\"$date\": <milliseconds>}, an ISO 8601 date (2026-01-31 or 2026-01-31T12:00:00Z) or null"
             }
+            Self::Ip => "must be an IPv4 or IPv6 address (10.0.0.7 or 2001:db8::7), or null",
+            Self::Network => "must be a network with the length of its prefix (10.0.0.0/24 or 2001:db8::/32), or null",
+            Self::Mac => "must be a MAC address of 12 hexadecimal digits (00:1b:44:11:3a:b7), or null",
             Self::Any => "must be a JSON value",
+        }
+    }
+
+    /// Whether its values may be lists.
+    pub fn may_be_list(self) -> bool {
+        matches!(self, Self::References | Self::Options | Self::Any)
+    }
+
+    /// Whether its values are texts.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Ip | Self::Network | Self::Mac)
+    }
+
+    /// Whether its values are in the order of addresses.
+    pub fn is_in_order_of_addresses(self) -> bool {
+        matches!(self, Self::Ip | Self::Network)
+    }
+
+    /// A text as it is stored.
+    ///
+    /// # Errors
+    /// What it must be.
+    fn spelled(self, text: &str) -> Result<String, String> {
+        match self {
+            Self::Ip => address::ip(text),
+            Self::Network => address::network(text),
+            Self::Mac => address::mac(text),
+            _ => Ok(text.to_owned()),
+        }
+    }
+
+    /// A value in its one spelling, where it is a text that has one.
+    pub fn as_stored(self, value: Bson) -> Bson {
+        let spelled = value.as_str().filter(|_| self != Self::Text).and_then(|text| self.spelled(text).ok());
+        spelled.map_or(value, Bson::from)
+    }
+
+    /// The list that a text with commas stands for.
+    pub fn listed(self, text: &str) -> Option<Bson> {
+        let item = |item: &str| match self {
+            Self::References => item.parse().ok().map(Bson::Int64),
+            _ => Some(Bson::from(item)).filter(|_| !item.is_empty()),
+        };
+        text.split(',').map(|part| item(part.trim())).collect::<Option<Vec<Bson>>>().map(Bson::Array)
+    }
+
+    /// A pattern that stored values have, for a store that knows no addresses: it takes all of them, and little else.
+    fn shape(self) -> String {
+        const OCTET: &str = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+        const SIX: &str = "(?=.*:)[0-9a-f:]{2,39}";
+        let four = format!(r"{OCTET}(\.{OCTET}){{3}}");
+        match self {
+            Self::Network => format!(r"\A({four}/(3[0-2]|[12]?[0-9])|{SIX}/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))\z"),
+            Self::Mac => r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\z".to_owned(),
+            _ => format!(r"\A({four}|{SIX})\z"),
         }
     }
 
@@ -372,7 +508,9 @@ impl ValueKind {
                 .filter(|number| number.as_f64().is_none_or(f64::is_finite)),
             Self::Checkbox => text.parse().ok().map(Bson::Boolean),
             Self::Reference => text.parse().ok().map(Bson::Int64),
+            Self::References | Self::Options => self.listed(text),
             Self::Date => parse_date(text).map(Bson::from),
+            Self::Ip | Self::Network | Self::Mac => self.spelled(text).ok().map(Bson::from),
         }
         .unwrap_or(Bson::Null)
     }
@@ -384,8 +522,18 @@ pub fn no_default(field: &Document) -> Option<String> {
     let options = field.get_array("options").into_iter().flatten().filter_map(Bson::as_document);
     let options: Vec<&str> = options.filter_map(|option| option.get_str("name").ok()).collect();
     let text = Bson::from(value);
-    let expected = match ValueKind::named(kind) {
+    let is_multiple = kind == SELECT && field.get_bool("multiple").unwrap_or(false);
+    let kind_of_values = if is_multiple { ValueKind::Options } else { ValueKind::named(kind) };
+    let expected = match kind_of_values {
         _ if value.is_empty() => return None,
+        ValueKind::Options => match ValueKind::Options.listed(value) {
+            Some(Bson::Array(items))
+                if items.iter().all(|item| options.iter().any(|one| item.as_str() == Some(*one))) =>
+            {
+                return None;
+            }
+            _ => format!("some of the options {}, separated by commas", options.join(", ")),
+        },
         ValueKind::Text if OF_OPTIONS.contains(&kind) && !options.contains(&value) => {
             format!("one of the options {}", options.join(", "))
         }
@@ -400,7 +548,9 @@ pub fn no_default(field: &Document) -> Option<String> {
         ValueKind::Number => "a number as text".to_owned(),
         ValueKind::Checkbox => "true or false as text".to_owned(),
         ValueKind::Reference => "the id of an object as text".to_owned(),
+        ValueKind::References => "ids of objects, separated by commas".to_owned(),
         ValueKind::Date => "an ISO 8601 date (2026-01-31 or 2026-01-31T12:00:00Z)".to_owned(),
+        kind @ (ValueKind::Ip | ValueKind::Network | ValueKind::Mac) => kind.spelled(value).err()?,
     };
     Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
 }
@@ -419,13 +569,11 @@ fn pattern_of(field: &Document) -> Option<&str> {
 /// whether it is required; nothing where it takes all.
 pub fn misfit(field: &Field) -> Option<Document> {
     let mut odd: Vec<Document> = Vec::new();
-    if let Some(condition) = unfit(field) {
-        odd.extend([doc! {"value": {"$type": "array"}}, doc! {"value": condition}]);
-    }
+    odd.extend(unfit(field).into_iter().map(|condition| doc! {"value": condition}));
     if field.required {
-        odd.push(doc! {"value": {"$in": [null, ""]}});
+        odd.extend([doc! {"value": {"$in": [null, ""]}}, doc! {"value": {"$size": 0}}]);
     }
-    let is_text = ValueKind::named(&field.kind) == ValueKind::Text;
+    let is_text = ValueKind::of(field).is_text();
     if let Some(pattern) = field.regex.as_ref().filter(|pattern| is_text && compile_pattern(pattern).is_ok()) {
         let whole = format!("{BEFORE}{pattern}{BEHIND}");
         odd.push(doc! {"value": {"$type": "string", "$ne": "", "$not": {"$regex": whole}}});
@@ -433,20 +581,35 @@ pub fn misfit(field: &Field) -> Option<Document> {
     (!odd.is_empty()).then(|| doc! {"name": &field.name, "$or": odd})
 }
 
-fn unfit(field: &Field) -> Option<Document> {
-    let types = match ValueKind::named(&field.kind) {
-        ValueKind::Any => return None,
-        ValueKind::Text if field.has_choice() => {
-            let names = field.options.iter().map(|option| Bson::from(option.name.as_str()));
-            return Some(doc! {"$nin": names.chain([Bson::Null]).collect::<Vec<_>>()});
+/// The conditions on values that are not of the field's kind, or none of its options. Each is enough.
+fn unfit(field: &Field) -> Vec<Document> {
+    let names = || field.options.iter().map(|option| Bson::from(option.name.as_str()));
+    let kind = ValueKind::of(field);
+    let one = match kind {
+        ValueKind::Any => return Vec::new(),
+        ValueKind::References => doc! {"$elemMatch": {"$not": {"$type": ["int", "long"]}}},
+        ValueKind::Options => doc! {"$elemMatch": {"$nin": names().collect::<Vec<_>>()}},
+        ValueKind::Text if field.has_choice() => doc! {"$nin": names().chain([Bson::Null]).collect::<Vec<_>>()},
+        ValueKind::Ip | ValueKind::Network | ValueKind::Mac => {
+            doc! {"$ne": null, "$not": {"$regex": kind.shape()}}
         }
-        ValueKind::Text => vec!["string"],
-        ValueKind::Number => vec!["number"],
-        ValueKind::Checkbox => vec!["bool"],
-        ValueKind::Reference => vec!["int", "long"],
-        ValueKind::Date => vec!["date"],
+        ValueKind::Text => of_other_type(&["string"]),
+        ValueKind::Number => of_other_type(&["number"]),
+        ValueKind::Checkbox => of_other_type(&["bool"]),
+        ValueKind::Reference => of_other_type(&["int", "long"]),
+        ValueKind::Date => of_other_type(&["date"]),
     };
-    Some(doc! {"$ne": null, "$not": {"$type": types}})
+    let is_list = matches!(kind, ValueKind::References | ValueKind::Options);
+    let shape = if is_list {
+        of_other_type(&["array"])
+    } else {
+        doc! {"$type": "array"}
+    };
+    vec![shape, one]
+}
+
+fn of_other_type(types: &[&str]) -> Document {
+    doc! {"$ne": null, "$not": {"$type": types}}
 }
 
 /// The text before a field's pattern when it is compiled.

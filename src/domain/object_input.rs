@@ -148,10 +148,12 @@ impl ObjectInput {
 
     /// Where the map has the field at a position in the list.
     fn place(&self, pointer: &str) -> Option<String> {
-        let position = pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse().ok());
-        let field = position.and_then(|position: usize| self.fields.get(position))?;
+        let mut steps = pointer.strip_prefix("/fields/")?.split('/');
+        let field = steps.next()?.parse().ok().and_then(|position: usize| self.fields.get(position))?;
         let mut pointer = "/fields".to_owned();
         pointer::push(&mut pointer, &field.name);
+        // What follows the name or the value of an entry is a place in the value.
+        steps.skip(1).for_each(|step| pointer::push(&mut pointer, step));
         Some(pointer)
     }
 

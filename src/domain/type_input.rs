@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::{Reference, kinds, no_default, no_pattern};
-use super::object_type::{REF, REF_SECTION_FIELD};
+use super::object_type::{REF, REF_SECTION_FIELD, REFS, SELECT};
 use super::on_delete::OnDelete;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
@@ -48,6 +48,7 @@ pub const FIELD: Schema = Schema {
         Member::optional("helperText", Kind::Text),
         Member::optional("default", Kind::Integer).or_null(),
         Member::optional("options", Kind::List(&Kind::Map(&OPTION))),
+        Member::optional("multiple", Kind::Boolean),
         Member::optional("ref_types", Kind::List(&Kind::Integer)),
         Member::optional("on_delete", Kind::Word(&OnDelete::NAMES)),
         Member::optional("summaries", Kind::List(&Kind::Map(&REFERENCE_SUMMARY))),
@@ -221,7 +222,20 @@ pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
         let message = "the service cannot keep values unique; leave it out, or send false";
         Violation::new(format!("/fields/{index}/unique"), message)
     });
-    kinds_of.chain(unique).collect()
+    let had_several: HashSet<&str> = stored.into_iter().flat_map(several_elsewhere).map(|(_, name)| name).collect();
+    let several = several_elsewhere(body).filter(|(_, name)| !had_several.contains(name)).map(|(index, _)| {
+        Violation::new(format!("/fields/{index}/multiple"), "only a select can have it; leave it out, or send false")
+    });
+    kinds_of.chain(unique).chain(several).collect()
+}
+
+/// The fields that are to hold several options and cannot, with their names.
+fn several_elsewhere(object_type: &Document) -> impl Iterator<Item = (usize, &str)> {
+    let cannot = |field: &Document| {
+        field.get_bool("multiple").unwrap_or(false) && !field.get_str("type").is_ok_and(|kind| kind == SELECT)
+    };
+    let fields = fields_of(object_type).filter(move |(_, field)| cannot(field));
+    fields.map(|(index, field)| (index, field.get_str("name").unwrap_or_default()))
 }
 
 /// The rules of new fields that have no effect as they are: a default that the field does not take, a pattern that is none, and
@@ -240,7 +254,8 @@ pub fn idle_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let on_deletes =
         fields_of(body).filter(|(_, field)| idle_on_delete(field).is_some_and(|idle| !kept.contains(&idle)));
     let on_deletes = on_deletes.map(|(index, _)| {
-        let message = "has no effect: the field refers to no type; give it type ref and ref_types, or leave this out";
+        let message =
+            "has no effect: the field refers to no type; give it type ref or refs and ref_types, or leave this out";
         Violation::new(format!("/fields/{index}/on_delete"), message)
     });
     patterns.chain(defaults).chain(on_deletes).collect()
@@ -251,7 +266,7 @@ fn idle_on_delete(field: &Document) -> Option<(&str, &str)> {
     let (name, word) = (field.get_str("name").ok()?, field.get_str("on_delete").ok()?);
     let refers = match field.get_str("type").ok()? {
         REF_SECTION_FIELD => true,
-        REF => field.get_array("ref_types").is_ok_and(|types| !types.is_empty()),
+        REF | REFS => field.get_array("ref_types").is_ok_and(|types| !types.is_empty()),
         _ => false,
     };
     (!refers && OnDelete::named(word) != OnDelete::Keep).then_some((name, word))
@@ -299,12 +314,18 @@ fn new_defaults<'a>(
 /// The objects that new defaults of a body refer to. `stored` is the type that the body changes.
 pub fn default_references(body: &Document, stored: Option<&Document>) -> Vec<Reference> {
     let number = |value: &Bson| value.as_i64().or_else(|| value.as_i32().map(i64::from));
-    let reference = |(index, field): (usize, &Document)| {
-        let object_id = field.get_str("value").ok().filter(|_| field.get_str("type").is_ok_and(|kind| kind == REF))?;
-        let type_ids = field.get_array("ref_types").into_iter().flatten().filter_map(number).collect();
-        Some(Reference { pointer: format!("/fields/{index}/value"), object_id: object_id.parse().ok()?, type_ids })
+    let references = |(index, field): (usize, &Document)| {
+        let ids = match (field.get_str("type"), field.get_str("value")) {
+            (Ok(REF | REFS), Ok(ids)) => ids,
+            _ => "",
+        };
+        let type_ids: Vec<i64> = field.get_array("ref_types").into_iter().flatten().filter_map(number).collect();
+        let ids: Vec<i64> = ids.split(',').filter_map(|id| id.trim().parse().ok()).collect();
+        let pointer = format!("/fields/{index}/value");
+        let reference = move |object_id| Reference { pointer: pointer.clone(), object_id, type_ids: type_ids.clone() };
+        ids.into_iter().map(reference)
     };
-    new_defaults(body, stored, |_| true).filter_map(reference).collect()
+    new_defaults(body, stored, |_| true).flat_map(references).collect()
 }
 
 /// Where an access list names groups.
@@ -321,25 +342,10 @@ pub fn groups(object_type: &Document) -> impl Iterator<Item = &str> {
 const ANY_JSON: &str = "json";
 
 /// Kinds that other systems check, and for which there is none here.
-const CHECKS: [&str; 14] = [
-    "ip",
-    "ipv4",
-    "ipv6",
-    "ipaddress",
-    "ip_address",
-    "network",
-    "subnet",
-    "cidr",
-    "mac",
-    "mac_address",
-    "currency",
-    "money",
-    "user",
-    "users",
-];
+const CHECKS: [&str; 4] = ["currency", "money", "user", "users"];
 
 /// What other systems call the kinds.
-const ELSEWHERE: [(&str, &str); 11] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     ("string", "text"),
     ("integer", "number"),
     ("int", "number"),
@@ -347,10 +353,18 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("bool", "checkbox"),
     ("boolean", "checkbox"),
     ("reference", "ref"),
+    ("references", "refs"),
     ("enum", "select"),
     ("choice", "select"),
     ("datetime", "date"),
     ("timestamp", "date"),
+    ("ipv4", "ip"),
+    ("ipv6", "ip"),
+    ("ipaddress", "ip"),
+    ("ip_address", "ip"),
+    ("subnet", "network"),
+    ("cidr", "network"),
+    ("mac_address", "mac"),
 ];
 
 /// The maximum number of fields in warnings, as headers have to be few and short.
@@ -368,7 +382,8 @@ pub fn warnings(stored: &Document) -> Vec<String> {
     };
     let kinds = unknown_kinds(stored).filter(|(_, kind)| *kind != ANY_JSON).take(MOST_WARNINGS).map(warning);
     let free = fields_of(stored).filter(|(_, field)| {
-        field.get_str("type").is_ok_and(|kind| kind == REF) && field.get_array("ref_types").map_or(true, Vec::is_empty)
+        field.get_str("type").is_ok_and(|kind| [REF, REFS].contains(&kind))
+            && field.get_array("ref_types").map_or(true, Vec::is_empty)
     });
     let free = free.take(MOST_WARNINGS).map(|(index, _)| {
         format!(

@@ -19,7 +19,7 @@ use crate::domain::object_fields::{ValueKind, parse_date};
 use crate::json;
 use crate::json::exact::{is_kept, shortened};
 use crate::json::write::{DateStyle, write_value};
-use crate::raw::{CorruptBson, Elements, Value};
+use crate::raw::{CorruptBson, Element, Elements, Value};
 
 /// A value as a table shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +45,10 @@ impl<'a> Cell<'a> {
     /// # Errors
     /// When the bytes are not BSON.
     pub fn of(kind: ValueKind, value: Value<'a>) -> Result<Self, CorruptBson> {
-        use ValueKind::{Any, Checkbox, Date, Number, Reference, Text};
+        use ValueKind::{Any, Checkbox, Date, Number, Reference};
         Ok(match (value.element_type(), kind) {
             (ElementType::Null | ElementType::Undefined, _) => Self::Empty,
-            (ElementType::String, Text) => Self::Text(guarded(text(value)?)),
+            (ElementType::String, kind) if kind.is_text() => Self::Text(guarded(text(value)?)),
             (ElementType::String, Any) if !is_like_json(text(value)?) => Self::Text(guarded(text(value)?)),
             (ElementType::Int32 | ElementType::Int64, Number | Reference | Any) => {
                 Self::Integer(value.as_integer().unwrap_or_default())
@@ -60,6 +60,9 @@ impl<'a> Cell<'a> {
             (ElementType::DateTime, Date) if value.as_millis().is_some_and(|millis| DATES.contains(&millis)) => {
                 let moment = DateTime::from_millis(value.as_millis().unwrap_or_default()).to_chrono();
                 Self::Text(moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true).into())
+            }
+            (ElementType::Array, kind) if joined(kind, value).is_some() => {
+                Self::Text(guarded(&joined(kind, value).unwrap_or_default()).into_owned().into())
             }
             _ => {
                 let mut out = Vec::new();
@@ -103,7 +106,7 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         return Ok(Bson::Null);
     }
     if let Some(text) = unguarded(cell) {
-        return Ok(Bson::String(text));
+        return Ok(kind.listed(&text).filter(|_| is_list(kind)).unwrap_or(Bson::String(text)));
     }
     let plain = cell.trim();
     if matches!(kind, ValueKind::Number | ValueKind::Any) && !is_kept(plain) {
@@ -111,9 +114,12 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
     }
     let value = match kind {
         ValueKind::Text => return Ok(Bson::String(cell.to_owned())),
+        ValueKind::Ip | ValueKind::Network | ValueKind::Mac => Some(kind.as_stored(Bson::from(plain))),
         ValueKind::Number => number(plain),
         ValueKind::Checkbox => flag(plain),
         ValueKind::Reference => plain.parse().ok().map(Bson::Int64),
+        ValueKind::References | ValueKind::Options if begins_like_json(plain) => None,
+        ValueKind::References | ValueKind::Options => kind.listed(plain),
         ValueKind::Date => parse_date(plain).map(Bson::DateTime),
         ValueKind::Any => json::read::value_from_str(cell).ok(),
     };
@@ -125,6 +131,24 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         None if kind == ValueKind::Any => Ok(Bson::String(cell.to_owned())),
         None => Err(expectation(kind).to_owned()),
     }
+}
+
+fn is_list(kind: ValueKind) -> bool {
+    matches!(kind, ValueKind::References | ValueKind::Options)
+}
+
+/// A list as a text with commas; `None` where that text would not be read as this list again.
+fn joined(kind: ValueKind, list: Value<'_>) -> Option<String> {
+    let item = |item: Element<'_>| match kind {
+        ValueKind::References => item.value.as_integer().map(Bson::Int64),
+        ValueKind::Options => item.value.as_str().map(Bson::from),
+        _ => None,
+    };
+    let items = list.elements().map(item).collect::<Option<Vec<Bson>>>();
+    let items = items.filter(|items| !items.is_empty())?;
+    let texts = items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+    let text = texts.collect::<Vec<_>>().join(", ");
+    (!begins_like_json(&text) && kind.listed(&text) == Some(Bson::Array(items))).then_some(text)
 }
 
 /// What to do about a number that would be rounded.
@@ -270,8 +294,10 @@ fn expectation(kind: ValueKind) -> &'static str {
         ValueKind::Reference => {
             "must be the id of an object, or empty; a column that is called <field>=<type>/<field> finds objects by other values"
         }
+        ValueKind::References => "must be ids of objects with commas (7, 9), or empty",
+        ValueKind::Options => "must be options with commas, or empty",
         ValueKind::Number => "must be a number, with a point for decimals, or empty",
-        ValueKind::Text | ValueKind::Any => kind.expectation(),
+        ValueKind::Text | ValueKind::Ip | ValueKind::Network | ValueKind::Mac | ValueKind::Any => kind.expectation(),
     }
 }
 
@@ -282,8 +308,11 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [ValueKind; 6] = [
+    const KINDS: [ValueKind; 9] = [
         ValueKind::Text,
+        ValueKind::References,
+        ValueKind::Options,
+        ValueKind::Ip,
         ValueKind::Number,
         ValueKind::Checkbox,
         ValueKind::Reference,
@@ -447,7 +476,15 @@ mod tests {
             }
             ValueKind::Checkbox => any::<bool>().prop_map(Bson::Boolean).boxed(),
             ValueKind::Reference => any::<i64>().prop_map(Bson::Int64).boxed(),
+            ValueKind::References => {
+                let ids = || any::<i64>().prop_filter("others are short", |n| i32::try_from(*n).is_err());
+                proptest::collection::vec(ids().prop_map(Bson::Int64), 0..4).prop_map(Bson::Array).boxed()
+            }
+            ValueKind::Options => proptest::collection::vec(text(), 0..4).prop_map(Bson::Array).boxed(),
             ValueKind::Date => prop_oneof![date(), near()].boxed(),
+            ValueKind::Ip | ValueKind::Network | ValueKind::Mac => {
+                any::<std::net::IpAddr>().prop_map(|address| crate::address::written_ip(address).into()).boxed()
+            }
             ValueKind::Any => prop_oneof![text(), number(), date(), any::<bool>().prop_map(Bson::Boolean)]
                 .prop_recursive(3, 16, 4, |inner| {
                     prop_oneof![

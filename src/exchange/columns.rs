@@ -81,7 +81,7 @@ impl Columns {
         let own = OWN.iter().filter(|(.., always)| all || *always).map(|(own, ..)| *own).collect();
         let fields = object_type.fields.iter().enumerate();
         let shown = fields.filter(|(_, field)| passwords || !field.is_password());
-        let fields = shown.map(|(position, field)| (position, ValueKind::named(&field.kind))).collect();
+        let fields = shown.map(|(position, field)| (position, ValueKind::of(field))).collect();
         Self { object_type: Arc::clone(object_type), own, fields }
     }
 
@@ -210,6 +210,9 @@ impl Heading {
             .ok_or_else(|| format!("write {left}=<type>/<field>: the type that {left} refers to, and a field of it"))?;
         if !object_type.fields[position].is_reference() {
             return Err(format!("the field {left} does not refer to objects"));
+        }
+        if object_type.fields[position].refers_to_several() {
+            return Err(format!("the field {left} refers to several objects; write their ids under {left}, as 7, 9"));
         }
         Ok(Self::Link { position, type_name: type_name.to_owned(), field: field.to_owned() })
     }

@@ -46,7 +46,7 @@ impl<'a, C: RenderCatalog + ?Sized> FieldView<'a, C> {
     ///
     /// - `options`: `[{name, label}]`, for fields that have options;
     /// - `ref_types`: type ids, for fields that refer;
-    /// - `reference`: see [`write_reference`].
+    /// - `reference`, and of a list `references`: see [`write_reference`].
     fn write_fields(
         &self,
         object_type: &ObjectType,
@@ -63,8 +63,8 @@ impl<'a, C: RenderCatalog + ?Sized> FieldView<'a, C> {
                 item.extend_from_slice(&field.fragments.opening);
                 write_value(value, DateStyle::Millis, item)?;
                 item.extend_from_slice(&field.fragments.after_value);
-                if field.is_reference() {
-                    write_reference(self, object_type, field, value, trail, item)?;
+                if field.is_reference() && trail.depth < MAX_DEPTH {
+                    write_references(self, object_type, field, value, trail, item)?;
                 }
                 item.push(b'}');
             }
@@ -101,7 +101,33 @@ impl<'a> Trail<'a> {
     }
 }
 
-/// Writes `,"reference": ..` for a field that has a value.
+/// Writes `,"reference": ..` for a field that has a value, or `,"references": [..]` for one that has a list.
+fn write_references<C: RenderCatalog + ?Sized>(
+    view: &FieldView<'_, C>,
+    object_type: &ObjectType,
+    field: &Field,
+    value: Value<'_>,
+    trail: &Trail<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptBson> {
+    if !refers(value) {
+        return Ok(());
+    }
+    if !field.refers_to_several() {
+        out.extend_from_slice(b",\"reference\":");
+        return write_reference(view, object_type, field, value, trail, out);
+    }
+    out.extend_from_slice(b",\"references\":");
+    array(out, |items| {
+        let mut elements = value.elements();
+        while let Some(element) = elements.next_element()? {
+            write_reference(view, object_type, field, element.value, trail, items.item())?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes what a view shows of the object that a value refers to.
 ///
 /// - `{type_id, object_id, type_name, type_label, line, icon, prefix, summaries}`: the line, icon, prefix and
 ///   `summaries` (as `{type, name, label, value}`) come from the field's own summary for the target's type. Without
@@ -121,10 +147,6 @@ fn write_reference<C: RenderCatalog + ?Sized>(
     trail: &Trail<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CorruptBson> {
-    if trail.depth >= MAX_DEPTH || !refers(value) {
-        return Ok(());
-    }
-    out.extend_from_slice(b",\"reference\":");
     let id = value.as_integer();
     let Some((object_id, document)) = id.and_then(|id| Some((id, view.catalog.object(id)?))) else {
         write_unseen(id.is_some() && may_be_hidden(view, object_type, field), out);

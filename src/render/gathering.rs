@@ -118,7 +118,10 @@ impl<'a, C: RenderCatalog + ?Sized> Round<'a, C> {
         depth: u32,
     ) -> Result<(), CorruptBson> {
         for position in referring {
-            if let Some(id) = values.at(position).as_integer() {
+            let value = values.at(position);
+            let listed = Some(value.elements()).filter(|_| object_type.fields[position].refers_to_several());
+            let listed = listed.into_iter().flatten().filter_map(|element| element.value.as_integer());
+            for id in value.as_integer().into_iter().chain(listed) {
                 self.visit_target(id, object_type, position, depth)?;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{External, Field, OBJECT_ID, PASSWORD, REF, REF_SECTION, REF_SECTION_FIELD, Section};
+use super::{External, Field, OBJECT_ID, PASSWORD, REF, REF_SECTION, REF_SECTION_FIELD, REFS, Section};
 
 /// What rendering a field needs beyond its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Role {
     Password,
     /// Summing up the referenced object.
     Reference,
+    /// Summing up each of the referenced objects.
+    References,
     /// The summary of the referenced object, and its fields as the section at this position defines.
     SectionReference(usize),
 }
@@ -86,6 +88,7 @@ pub(super) fn role(field: &Field, sections: &[Section]) -> Role {
     match field.kind.as_str() {
         PASSWORD => Role::Password,
         REF => Role::Reference,
+        REFS => Role::References,
         REF_SECTION_FIELD => {
             let owns = |section: &Section| {
                 section.kind == REF_SECTION

@@ -23,10 +23,14 @@ use crate::suggest;
 
 /// The kind of a field that refers to another object.
 pub const REF: &str = "ref";
+/// The kind of a field that refers to several objects.
+pub const REFS: &str = "refs";
 /// The kind of the field by which a `ref-section` refers to the object whose section it shows.
 pub const REF_SECTION_FIELD: &str = "ref-section-field";
+/// The kind of a field that may hold several of its options.
+pub const SELECT: &str = "select";
 /// The kinds of fields whose values are among their options.
-pub(super) const OF_OPTIONS: [&str; 2] = ["select", "radio"];
+pub(super) const OF_OPTIONS: [&str; 2] = [SELECT, "radio"];
 /// The kind of a section that shows fields of its own object.
 pub const PLAIN_SECTION: &str = "section";
 /// The kind of a section that shows fields of another object.
@@ -98,6 +102,8 @@ pub struct Field {
     pub regex: Option<String>,
     /// What can be chosen.
     pub options: Vec<FieldOption>,
+    /// Whether a `select` holds a list of its options.
+    pub multiple: bool,
     /// Ids of the types that it may refer to.
     pub ref_types: Vec<i64>,
     /// What deleting an object does to the references of this field to it.
@@ -245,9 +251,19 @@ impl ObjectType {
 }
 
 impl Field {
-    /// Whether its values are ids of objects.
+    /// Whether its values are ids of objects, or lists of them.
     pub fn is_reference(&self) -> bool {
-        matches!(self.role, Role::Reference | Role::SectionReference(_))
+        matches!(self.role, Role::Reference | Role::References | Role::SectionReference(_))
+    }
+
+    /// Whether its values are lists of ids of objects.
+    pub fn refers_to_several(&self) -> bool {
+        self.role == Role::References
+    }
+
+    /// Whether its values are lists of its options.
+    pub fn has_several_options(&self) -> bool {
+        self.multiple && self.kind == SELECT
     }
 
     /// Whether its values are among its options.

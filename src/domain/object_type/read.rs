@@ -81,6 +81,7 @@ fn field(members: Members<'_>) -> Option<Field> {
         required: members.boolean("required").unwrap_or(false),
         regex: members.text("regex").filter(|pattern| !pattern.is_empty()),
         options: members.documents("options").filter_map(option).collect(),
+        multiple: members.boolean("multiple").unwrap_or(false),
         ref_types: members.integers("ref_types"),
         on_delete: members.text("on_delete").map_or_else(OnDelete::default, |word| OnDelete::named(&word)),
         summaries: members.documents("summaries").filter_map(summary).collect(),

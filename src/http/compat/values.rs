@@ -24,7 +24,7 @@ pub(super) fn translate(fields: &mut [Value], bytes: &[u8], object_type: Option<
         let Some(field) = field.as_object_mut() else { continue };
         let name = field.get("name").and_then(Value::as_str);
         let definition = object_type.and_then(|object_type| object_type.field(name?));
-        let kind = definition.map(|definition| ValueKind::named(&definition.kind));
+        let kind = definition.map(ValueKind::of);
         let value = field.entry("value").or_insert(Value::Null);
         let translated = match (kind, &*value) {
             (_, Value::String(text)) if text.is_empty() && !definition.is_none_or(may_be_empty) => Some(Value::Null),
@@ -43,7 +43,7 @@ pub(super) fn translate(fields: &mut [Value], bytes: &[u8], object_type: Option<
 }
 
 fn may_be_empty(field: &Field) -> bool {
-    ValueKind::named(&field.kind) == ValueKind::Text && !matches!(field.kind.as_str(), "select" | "radio")
+    ValueKind::of(field) == ValueKind::Text && !matches!(field.kind.as_str(), "select" | "radio")
 }
 
 /// The values of the fields as the body writes them. A parsed number has lost what a double cannot hold.

@@ -451,6 +451,9 @@ pub struct RenderedField {
 pub struct FieldOption {
     /// What is stored.
     pub name: String,
+    /// The objects that a list refers to, in its order, each as in `reference`.
+    #[schema(nullable = false)]
+    pub references: Option<Vec<BTreeMap<String, Value>>>,
     /// What people see.
     pub label: String,
 }

@@ -57,7 +57,7 @@ impl FieldNames for VisibleFields {
     fn holds_arrays(&self, name: &str) -> bool {
         let types = self.types.with_field(name).iter().filter_map(|type_id| self.types.get(*type_id));
         let mut fields = types.filter_map(|entry| entry.object_type.field(name));
-        fields.any(|field| ValueKind::named(&field.kind) == ValueKind::Any)
+        fields.any(|field| ValueKind::of(field).may_be_list())
     }
 
     fn hides_some(&self) -> bool {

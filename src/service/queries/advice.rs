@@ -441,11 +441,6 @@ struct VisibleTypes<'a> {
 }
 
 impl VisibleTypes<'_> {
-    /// The kinds of the fields of this name.
-    fn kinds(&self, name: &str) -> Vec<&str> {
-        self.fields(name).map(|field| field.kind.as_str()).collect()
-    }
-
     fn fields(&self, name: &str) -> impl Iterator<Item = &Field> {
         let types = self.types_with(name);
         types.flat_map(move |entry| entry.object_type.fields.iter().filter(move |field| field.name == name))
@@ -516,7 +511,7 @@ impl VisibleTypes<'_> {
     /// What the values of a place are, if all types agree.
     fn holds(&self, place: &Place) -> Option<ValueKind> {
         let Place::Field(name) = place else { return of_member(place) };
-        let mut kinds = self.kinds(name).into_iter().map(ValueKind::named);
+        let mut kinds = self.fields(name).map(ValueKind::of);
         let first = kinds.next()?;
         kinds.all(|kind| kind == first).then_some(first)
     }

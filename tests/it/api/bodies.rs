@@ -126,7 +126,7 @@ on_each_store! {
 
     async fn a_kind_that_would_be_a_check_elsewhere_is_refused(app) {
         for (kind, meant) in [
-            ("ip", ""), ("mac", ""), ("currency", ""), ("user", ""), ("boolean", "; did you mean checkbox"), ("string", "; did you mean text"),
+            ("ipv6", "; did you mean ip"), ("cidr", "; did you mean network"), ("currency", ""), ("user", ""), ("boolean", "; did you mean checkbox"), ("string", "; did you mean text"),
         ] {
             let refused = app.post("/types/", &a_type(&json!({"type": kind, "name": "a", "label": "A"}))).await;
             refused.error(400, "validation_failed");
@@ -139,12 +139,12 @@ on_each_store! {
         // A type that has such a field already keeps it.
         let stored = doc! {
             "_id": 900, "public_id": 900_i64, "name": "rack", "label": "Rack", "author_id": 1_i64, "version": "1.0.0", "active": true,
-            "fields": [{"type": "ip", "name": "a", "label": "A"}],
+            "fields": [{"type": "currency", "name": "a", "label": "A"}],
         };
         let document = RawDocumentBuf::try_from(stored).expect("it is BSON");
         let insert = Change::Insert { collection: "framework.types", document };
         app.store.commit(Unit::of(insert)).await.expect("the type can be stored");
-        let kept = app.put("/types/900", &a_type(&json!({"type": "ip", "name": "a", "label": "A"}))).await;
+        let kept = app.put("/types/900", &a_type(&json!({"type": "currency", "name": "a", "label": "A"}))).await;
         assert_eq!(kept.status, 202, "{}", kept.text);
     }
 

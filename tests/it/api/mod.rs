@@ -14,6 +14,7 @@ mod field_names;
 mod groups;
 mod habits;
 mod import;
+mod kinds;
 mod lists;
 mod malformed;
 mod objects;

@@ -286,7 +286,7 @@ impl Planner {
                 Heading::Own(own) => cell::read(own.kind(), text),
                 Heading::Field(position) => {
                     let field = &self.object_type().fields[*position];
-                    let kind = ValueKind::named(&field.kind);
+                    let kind = ValueKind::of(field);
                     let old = stored.iter().find(|entry| entry.name == field.name);
                     match (cell::read(kind, text), old) {
                         (Ok(value), Some(old)) if old.value == value => Ok(value),
@@ -356,7 +356,7 @@ impl Planner {
 
     /// Keeps the stored value if it has the same exported form: JSON does not show the width of a number.
     fn as_stored(&self, field: FieldValue, stored: &[FieldValue]) -> FieldValue {
-        let kind = self.object_type().field(&field.name).map_or(ValueKind::Any, |known| ValueKind::named(&known.kind));
+        let kind = self.object_type().field(&field.name).map_or(ValueKind::Any, ValueKind::of);
         let old = stored.iter().find(|entry| entry.name == field.name && entry.value != field.value);
         let text = |value: &Bson| cell::text_of(kind, value).ok();
         match old.filter(|old| text(&old.value).is_some_and(|old| Some(old) == text(&field.value))) {

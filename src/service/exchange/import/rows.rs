@@ -8,7 +8,7 @@ use bson::{Bson, Document, RawDocumentBuf};
 
 use super::report::{ReportError, ReportErrors};
 use crate::domain::object_fields::ValueKind;
-use crate::domain::object_type::ObjectType;
+use crate::domain::object_type::{Field, ObjectType};
 use crate::exchange::cell;
 use crate::exchange::columns::{Heading, Own};
 use crate::exchange::csv::{self, Delimiter, StringRecord};
@@ -261,7 +261,7 @@ impl RowReading {
                 },
                 Heading::Field(position) if self.key == Some(*position) => {
                     let field = &self.object_type().fields[*position];
-                    match cell::read(ValueKind::named(&field.kind), text) {
+                    match cell::read(ValueKind::of(field), text) {
                         Ok(value) => key = Some(value),
                         Err(reason) => read.errors.push(ReportError::new(line, &field.name, reason)),
                     }
@@ -272,7 +272,7 @@ impl RowReading {
         let mut links = Vec::with_capacity(read.links.len());
         for link in &read.links {
             let field = link.target.object_type.field(&link.field);
-            let kind = field.map_or(ValueKind::Any, |field| ValueKind::named(&field.kind));
+            let kind = field.map_or(ValueKind::Any, ValueKind::of);
             match cell::read(kind, &self.tidy(&cells[link.column])) {
                 Ok(value) => links.push(Some(value).filter(|value| *value != Bson::Null)),
                 Err(reason) => {
@@ -316,7 +316,7 @@ impl RowReading {
                     continue;
                 }
             };
-            let key = self.key.map(|position| key_of(&document, &self.object_type().fields[position].name));
+            let key = self.key.map(|position| key_of(&document, &self.object_type().fields[position]));
             let before = read.errors.count();
             self.require_key(line, key.as_ref(), &mut read.errors);
             let source = match resource::encode(&document) {
@@ -357,13 +357,15 @@ pub(super) fn field_of(heading: &Heading, object_type: &ObjectType) -> String {
     }
 }
 
-fn key_of(document: &Document, name: &str) -> Bson {
+fn key_of(document: &Document, field: &Field) -> Bson {
+    let name = field.name.as_str();
+    let as_stored = |value: &Bson| ValueKind::of(field).as_stored(value.clone());
     if let Ok(fields) = document.get_document("fields") {
-        return fields.get(name).cloned().unwrap_or(Bson::Null);
+        return fields.get(name).map_or(Bson::Null, as_stored);
     }
     let entries = document.get_array("fields").ok().into_iter().flatten().filter_map(Bson::as_document);
     let mut named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
-    named.find_map(|entry| entry.get("value").cloned()).unwrap_or(Bson::Null)
+    named.find_map(|entry| entry.get("value").map(as_stored)).unwrap_or(Bson::Null)
 }
 
 /// A text that is the same for key values that the stores treat as equal; none for values that cannot be keys.

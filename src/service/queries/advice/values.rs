@@ -7,7 +7,7 @@ use super::rendered::id_found_by;
 use super::{LONGEST_QUOTED, Place, meant, plain};
 use crate::domain::object_fields::{ValueKind, parse_date};
 use crate::query::Filter;
-use crate::suggest;
+use crate::{address, suggest};
 
 /// The members that hold dates, in whatever resource.
 const DATES: [&str; 4] = ["creation_time", "last_edit_time", "registration_time", "time"];
@@ -60,14 +60,14 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
             let example = example_of(moment_of(value));
             Some(format!("{what} holds dates, and a number is no date; write {{\"$date\": \"{example}\"}}"))
         }
-        (Some(ValueKind::Number | ValueKind::Reference), Bson::String(text)) => {
+        (Some(ValueKind::Number | ValueKind::Reference | ValueKind::References), Bson::String(text)) => {
             let meant = match text.parse::<i64>() {
                 Ok(number) => format!("; write {number}"),
                 Err(_) => found_by(&what, holds, value).map(|found| format!("; {found}")).unwrap_or_default(),
             };
             Some(format!("{what} holds numbers, and a text is no number{meant}"))
         }
-        (Some(ValueKind::Text), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
+        (Some(kind), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) if kind.is_text() => {
             Some(format!("{what} holds texts, and a number is no text; write \"{value}\""))
         }
         (Some(ValueKind::Checkbox), Bson::String(text)) => {
@@ -76,7 +76,13 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
         (Some(ValueKind::Checkbox), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
             Some(format!("{what} holds true or false; write {}", !["0", "0.0"].contains(&value.to_string().as_str())))
         }
-        (Some(ValueKind::Text) | None, Bson::String(text)) if is_empty => {
+        (Some(kind), Bson::String(text)) if is_empty && kind.is_in_order_of_addresses() => {
+            let (first, last) = address::edges(text)?;
+            Some(format!(
+                "{what} is compared with this very address; for all of a network write {{\"$gte\": \"{first}\", \"$lte\": \"{last}\"}}"
+            ))
+        }
+        (Some(ValueKind::Text | ValueKind::Mac) | None, Bson::String(text)) if is_empty => {
             Some(format!("{what} is compared with this very text; for a pattern write {}", regex_of(text)?))
         }
         (_, Bson::Array(_)) if is_empty && !meant(&what).is_some_and(|meant| meant.starts_with('$')) => Some(format!(
@@ -155,7 +161,7 @@ fn found_by(what: &str, holds: Option<ValueKind>, value: &Bson) -> Option<String
         "parent" => ("categories", "name"),
         "group_id" => ("groups", "name"),
         "author_id" | "editor_id" | "user_id" => ("users", "user_name"),
-        _ if holds == Some(ValueKind::Reference) => {
+        _ if matches!(holds, Some(ValueKind::Reference | ValueKind::References)) => {
             return Some("it holds the public_id of an object, which GET /rest/objects/ finds".to_owned());
         }
         _ => return None,
