@@ -21,12 +21,13 @@ use super::listing;
 use super::params::{AT, ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::schema::{
-    At, Cleaned, Deleted, DeletedObjects, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject,
-    Listing, NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody,
-    StoredObject, Updated, WrittenObject, operation,
+    At, Cleaned, Deleted, DeletedObjects, FreeAddress, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf,
+    ListedObject, Listing, NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, OfAddresses, References,
+    RenderedObject, StateBody, StoredObject, Updated, WrittenObject, operation,
 };
 use super::sent::{Sent, beside_body};
 use super::state::HttpState;
+use crate::address;
 use crate::admission;
 use crate::domain::object_input::STATE;
 use crate::domain::on_delete::OnDelete;
@@ -37,7 +38,7 @@ use crate::service::history::revert::deleted_object;
 use crate::service::objects::references::Left;
 use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self as service, View};
-use crate::service::objects::{field_names, references, rendering};
+use crate::service::objects::{field_names, free, references, rendering};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::queries::advice;
@@ -112,6 +113,31 @@ pub(super) async fn list_references(
     let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
     answer(&state, &request, &caller.0, &path, &params, listed).await
+}
+
+operation! {
+    /// Find the first free address of a network.
+    ///
+    /// It is the first one that no object of the type has in the field. Of IPv4 networks of more than two addresses neither
+    /// the first nor the last one is free. Of a large network the first 65,536 addresses are looked at.
+    free_address: params(OfAddresses), responses((status = 200, body = FreeAddress))
+}
+pub(super) async fn free_address(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&["type_id", "field", "network"], state.params.unknown)?;
+    let needed = |name, what| ApiError::parameter(name, format!("is required: {what}"));
+    let type_id = sent.number("type_id")?.ok_or_else(|| needed("type_id", "the type of the objects"))?;
+    let type_id = i64::try_from(type_id).unwrap_or(i64::MAX);
+    let field = sent.get("field").ok_or_else(|| needed("field", "the name of a field of the kind ip"))?;
+    let network = sent.get("network").ok_or_else(|| needed("network", "for instance 10.0.0.0/24"))?;
+    let network =
+        address::parsed(network).map_err(|expected| ApiError::parameter("network", format!("must be {expected}")))?;
+    let address = free::free_address(&state.services, &caller.0, type_id, field, network).await?;
+    Ok(HttpResponse::Ok().json(FreeAddress { address }))
 }
 
 operation! {

@@ -65,6 +65,7 @@ routes! {
     GET "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
     QUERY "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
     PUT "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::clean_objects;
+    GET "/rest/objects/free", Right("base.framework.object.view"), objects::free_address;
     DELETE "/rest/objects/delete/{public_ids}", Right("base.framework.object.delete"), objects::delete_objects;
     GET "/rest/objects/dangling/", Right("base.framework.object.view"), references::list_dangling;
     GET "/rest/objects/{public_id}", Right("base.framework.object.view"), objects::render_object;

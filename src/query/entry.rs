@@ -4,9 +4,11 @@
 
 use std::borrow::Cow;
 
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
 use super::raw::{Elements, Value, View, append, begin, end, kind, member};
+use crate::address;
 
 /// The member of an object that holds its entries.
 pub const STORED: &str = "fields";
@@ -15,17 +17,31 @@ pub(super) const VALUE: &str = "value";
 /// The operator of the service for a condition on a field. It is in no client's filter, and no server is sent it.
 pub const OPERATOR: &str = "$entry";
 
+/// The member of such a condition that says that the order is that of addresses.
+pub(super) const BY_ADDRESS: &str = "by_address";
+
 const NO_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
 /// The entries of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     name: Box<str>,
+    is_by_address: bool,
 }
 
 impl Entry {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.into() }
+        Self { name: name.into(), is_by_address: false }
+    }
+
+    /// With [`address::key`] of each value in its place: null for a text that is no address.
+    pub(super) fn by_address(name: &str) -> Self {
+        Self { is_by_address: true, ..Self::new(name) }
+    }
+
+    /// Whether values stand in the order of addresses.
+    pub(super) fn is_by_address(&self) -> bool {
+        self.is_by_address
     }
 
     /// The name.
@@ -39,6 +55,9 @@ impl Entry {
         let entries = member(object, STORED.as_bytes()).filter(|entries| entries.is_array());
         let entries = entries.map_or(NO_DOCUMENT, |entries| entries.bytes);
         let mut named = Elements::within(entries).map(|element| element.value).filter_map(|entry| self.named(entry));
+        if self.is_by_address {
+            return Cow::Owned(keys(named.map(|(_, value)| value)));
+        }
         let Some((first, value)) = named.next() else { return Cow::Borrowed(NO_DOCUMENT) };
         let Some((_, second)) = named.next() else { return Cow::Borrowed(first.bytes) };
         Cow::Owned(several([value, second].into_iter().chain(named.map(|(_, value)| value))))
@@ -50,6 +69,21 @@ impl Entry {
         let is_it = matches!(name.view(), View::Text(name) if name == self.name.as_bytes());
         is_it.then(|| member(entry.bytes, VALUE.as_bytes())).flatten().map(|value| (entry, value))
     }
+}
+
+/// The document of an entry with the keys of addresses.
+fn keys<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
+    fn key_of(value: Bson) -> Bson {
+        match value {
+            Bson::String(text) => address::key(&text).map_or(Bson::Null, Bson::from),
+            Bson::Array(items) => items.into_iter().map(key_of).collect::<Vec<_>>().into(),
+            other => other,
+        }
+    }
+    let mut keys: Vec<Bson> = values.filter_map(Value::to_bson).map(key_of).collect();
+    let key = if keys.len() > 1 { Some(Bson::Array(keys)) } else { keys.pop() };
+    let document: Document = key.map(|key| (VALUE.to_owned(), key)).into_iter().collect();
+    RawDocumentBuf::try_from(&document).map_or_else(|_| NO_DOCUMENT.to_vec(), RawDocumentBuf::into_bytes)
 }
 
 fn several<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
@@ -68,8 +102,11 @@ fn several<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
 }
 
 /// The condition of the service on a field; `rest` is a path into its value.
-pub(super) fn condition(name: &str, rest: Option<&str>, said: impl Into<Bson>) -> Document {
-    let mut condition = doc! { "name": name, "is": said.into() };
+pub(super) fn condition(entry: &Entry, rest: Option<&str>, said: impl Into<Bson>) -> Document {
+    let mut condition = doc! { "name": entry.name(), "is": said.into() };
+    if entry.is_by_address {
+        condition.insert(BY_ADDRESS, true);
+    }
     condition.extend(rest.map(|rest| ("rest".to_owned(), rest.into())));
     doc! { OPERATOR: condition }
 }

@@ -88,6 +88,11 @@ impl Path {
         Self { text: below(format!("f.{name}")), entry: Some(Entry::new(name)), ..Self::new(&below(VALUE.to_owned())) }
     }
 
+    /// The value of a field in the order of addresses.
+    pub(super) fn of_address(name: &str) -> Self {
+        Self { entry: Some(Entry::by_address(name)), ..Self::of_field(name, None) }
+    }
+
     /// The entries of the field that it begins in.
     pub fn entry(&self) -> Option<&Entry> {
         self.entry.as_ref()
@@ -123,7 +128,7 @@ impl Path {
     /// The condition on the values that it leads to.
     pub(super) fn condition(&self, said: impl Into<bson::Bson>) -> Document {
         match &self.entry {
-            Some(entry) => entry::condition(entry.name(), self.rest(), said),
+            Some(entry) => entry::condition(entry, self.rest(), said),
             None => Document::from_iter([(self.text.clone(), said.into())]),
         }
     }

@@ -118,6 +118,7 @@ error_codes! {
     409 TokenMadeBefore "token_made_before": "a token was made under this `Idempotency-Key`, and it was shown then",
     409 WebhookMadeBefore "webhook_made_before": "a webhook was made under this `Idempotency-Key`, and its secret was shown then",
     409 ImportRepeated "import_repeated": "the same file was imported within the last day; `report` is the outcome then, and `again=true` imports it once more",
+    409 NetworkFull "network_full": "no address of the network is free",
     410 HistoryGone "history_gone": "the history does not go back that far",
     410 HistoryUnknown "history_unknown": "nobody knows what the resource was: another tool changed it since then, or it was deleted on a full disk",
     412 PreconditionFailed "precondition_failed": "the resource has changed, or the filter matches another number of objects than expected",

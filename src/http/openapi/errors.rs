@@ -61,6 +61,8 @@ const BULK_WRITES: Of =
 const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selected_objects"]);
 /// Operations that write objects into files.
 const EXPORTS: Of = Operations(&["export_objects"]);
+/// Operations that look for free addresses.
+const FREE: Of = Operations(&["free_address"]);
 /// Operations that make objects of files.
 const IMPORTS: Of = Operations(&["import_objects"]);
 /// Operations that look at the past.
@@ -234,6 +236,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
             Operations(&["list_dangling"]),
             IMPORTS,
             EXPORTS,
+            FREE,
         ],
         ErrorCode::CategoryNotFound => &[Below("/rest/categories/{public_id}")],
         ErrorCode::UserNotFound => &[Below("/rest/users/{public_id}")],
@@ -243,6 +246,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
         ErrorCode::WebhookNotFound => &[Below("/rest/webhooks/{public_id}")],
         ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
+        ErrorCode::NetworkFull => &[FREE],
         ErrorCode::HistoryGone => &[PAST],
         ErrorCode::HistoryUnknown => &[PAST, RESTORES],
         ErrorCode::MethodNotAllowed => &[Operations(&[])],

@@ -31,12 +31,12 @@ pub(super) use self::bodies::{
 pub(super) use self::parameters::{
     At, Atomic, Cascade, CategoryListing, DanglingParameters, DescriptionVersion, Explain, ExportParameters, Following,
     Forget, GraphParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters, Listing, Moments,
-    ObjectListing, Paging, References, Replay, RightListing, RouteInQuestion, Selected,
+    ObjectListing, OfAddresses, Paging, References, Replay, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, CreatedObjects, DanglingReferences,
-    Deleted, DeletedObjects, DeletedWith, Delivery, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken,
-    InsertedWebhook, ListOf, ListedObject, LogEntry, ObjectGraph, RemovedObjects, RenderedObject, Results,
-    RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Tested, Type, Updated, User, UserSetting,
-    UserToken, Webhook, WrittenObject,
+    Deleted, DeletedObjects, DeletedWith, Delivery, Diff, FreeAddress, Group, Health, Inserted, InsertedSetting,
+    InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry, ObjectGraph, RemovedObjects, RenderedObject,
+    Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Tested, Type, Updated, User,
+    UserSetting, UserToken, Webhook, WrittenObject,
 };

@@ -110,6 +110,21 @@ pub struct Replay {
     pub since: String,
 }
 
+/// Which addresses are looked at.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct OfAddresses {
+    /// The type whose objects use addresses.
+    #[param(minimum = 1, example = 1)]
+    pub type_id: i64,
+    /// The name of a field of the kind `ip`.
+    #[param(min_length = 1, example = "ip")]
+    pub field: String,
+    /// A network with the length of its prefix.
+    #[param(min_length = 3, format = "network", example = "10.0.0.0/24")]
+    pub network: String,
+}
+
 /// The form of the description.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

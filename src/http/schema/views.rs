@@ -272,6 +272,13 @@ pub struct Cleaned {
     tail: Tail,
 }
 
+/// An address that no object uses.
+#[derive(Serialize, ToSchema)]
+pub struct FreeAddress {
+    /// The address, as objects hold it.
+    pub address: String,
+}
+
 /// A moment, in milliseconds since 1970.
 #[derive(Serialize, ToSchema)]
 pub struct Moment {
@@ -444,6 +451,9 @@ pub struct RenderedField {
     /// The object that it refers to; `{"protected": true}` when the caller may not read it.
     #[schema(nullable = false)]
     pub reference: Option<BTreeMap<String, Value>>,
+    /// The objects that a list refers to, in its order, each as in `reference`.
+    #[schema(nullable = false)]
+    pub references: Option<Vec<BTreeMap<String, Value>>>,
 }
 
 /// Something to choose.
@@ -451,9 +461,6 @@ pub struct RenderedField {
 pub struct FieldOption {
     /// What is stored.
     pub name: String,
-    /// The objects that a list refers to, in its order, each as in `reference`.
-    #[schema(nullable = false)]
-    pub references: Option<Vec<BTreeMap<String, Value>>>,
     /// What people see.
     pub label: String,
 }

@@ -3,9 +3,10 @@
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
-use super::{FieldPath, Fields, STORED, VALUE, expressions};
+use super::{Entry, FieldPath, Fields, STORED, VALUE, addresses, expressions};
+use crate::address;
 use crate::query::entry;
-use crate::query::error::QueryError;
+use crate::query::error::{QueryError, code};
 use crate::query::filter::operators::{is_operators, truthy};
 use crate::query::filter::{Filter, Limits};
 use crate::query::parse_context::Location;
@@ -69,6 +70,9 @@ fn conditions(fields: &Fields, filter: &Document, at: &mut Location) -> Result<R
                 others.insert(name, expressions::rewritten(fields, STORED, value, at)?);
             }
             (path, value) => match fields.resolved(path, at)? {
+                Some(path) if path.is_by_address => {
+                    rewritten.add(of_address(fields, &path, &addresses::spelled(value), at)?);
+                }
                 Some(path) => rewritten.add(field(fields, &path, value)),
                 None => drop(others.insert(name, value.clone())),
             },
@@ -174,6 +178,45 @@ fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
     all
 }
 
+/// The conditions on a field whose values are in the order of addresses. Bounds are about this order, all else about texts.
+fn of_address(fields: &Fields, path: &FieldPath<'_>, said: &Bson, at: &mut Location) -> Result<Rewritten, QueryError> {
+    let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
+        return Ok(field(fields, path, said));
+    };
+    let (mut bounds, mut others, mut all) = (Document::new(), Document::new(), Rewritten::default());
+    for (operator, operand) in operators {
+        match operand {
+            Bson::String(_) if BOUNDS.contains(&operator.as_str()) => drop(bounds.insert(operator, operand)),
+            inner if operator == "$not" => {
+                at.enter(operator.as_str());
+                all.add(of_address(fields, path, inner, at)?.negated());
+                at.leave();
+            }
+            operand => drop(others.insert(operator, operand)),
+        }
+    }
+    if !others.is_empty() {
+        all.add(field(fields, path, &others.into()));
+    }
+    if !bounds.is_empty() {
+        let keys = addresses::keys(&bounds).map_err(|operator| {
+            at.enter(operator);
+            let message = format!(
+                "f.{} is in the order of addresses; must be {} or {}",
+                path.name,
+                address::IP,
+                address::NETWORK
+            );
+            at.malformed(code::BAD_VALUE, message)
+        })?;
+        all.add(Rewritten {
+            stored: vec![addresses::between(path, &bounds)],
+            tested: vec![entry::condition(&Entry::by_address(path.name), None, keys)],
+        });
+    }
+    Ok(all)
+}
+
 fn both(mut one: Rewritten, other: Rewritten) -> Rewritten {
     one.add(other);
     one
@@ -205,7 +248,7 @@ fn one(fields: &Fields, path: &FieldPath<'_>, operator: &str, operand: &Bson, sa
         (false, false) => vec![any],
         (false, true) => Vec::new(),
     };
-    let tested = vec![entry::condition(path.name, path.rest, said.clone())];
+    let tested = vec![entry::condition(&Entry::new(path.name), path.rest, said.clone())];
     Rewritten { stored, tested: if is_exact { Vec::new() } else { tested } }
 }
 

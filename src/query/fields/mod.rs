@@ -4,6 +4,7 @@
 //! Here a question is rewritten once into one on that array, which indexes and servers know. Where the rewritten question is
 //! not exact, it finds more, and the service tests an additional condition.
 
+mod addresses;
 mod conditions;
 mod expressions;
 mod pipelines;
@@ -16,7 +17,7 @@ use bson::{Bson, DateTime, Document};
 
 use super::budget::Effort;
 use super::compare::number;
-use super::entry::{STORED, VALUE};
+use super::entry::{Entry, STORED, VALUE};
 use super::error::{QueryError, code};
 use super::filter::{Filter, Limits};
 use super::number::Number;
@@ -52,6 +53,11 @@ pub trait FieldNames: Send + Sync {
     /// Whether a field of this name, of whatever type, may hold an array.
     fn holds_arrays(&self, name: &str) -> bool;
 
+    /// Whether a field of this name holds addresses in all types that have it, so that they are ordered as such.
+    fn holds_addresses(&self, _name: &str, _types: Option<&[i64]>) -> bool {
+        false
+    }
+
     /// Whether there are types whose names the caller may not know here.
     fn hides_some(&self) -> bool {
         false
@@ -75,9 +81,16 @@ struct FieldPath<'p> {
     name: &'p str,
     /// The path into the value, if the path does not end at the field.
     rest: Option<&'p str>,
+    /// Whether its values are in the order of addresses.
+    is_by_address: bool,
 }
 
 impl FieldPath<'_> {
+    /// The path of a key of an order.
+    fn of_order(&self) -> Path {
+        if self.is_by_address { Path::of_address(self.name) } else { Path::of_field(self.name, self.rest) }
+    }
+
     /// The path from an entry to the member that the name addresses.
     fn in_entry(&self) -> String {
         self.rest.map_or_else(|| VALUE.to_owned(), |rest| format!("{VALUE}.{rest}"))
@@ -162,7 +175,7 @@ impl Fields {
     /// A name that no type has.
     pub fn sort_key(&self, path: &str) -> Result<Option<Path>, QueryError> {
         let field = self.resolved(path, &Location::new("sort"))?;
-        Ok(field.map(|field| Path::of_field(field.name, field.rest)))
+        Ok(field.map(|field| field.of_order()))
     }
 
     /// The field that a path refers to. Names may have dots: the longest one that is known counts.
@@ -173,7 +186,11 @@ impl Fields {
         let is_name = |end: &usize| *end <= LONGEST_NAME && self.names.is_known(&said[..*end], types);
         let longest = ends.rfind(is_name);
         match longest {
-            Some(end) => Ok(Some(FieldPath { name: &said[..end], rest: said.get(end + 1..) })),
+            Some(end) => {
+                let (name, rest) = (&said[..end], said.get(end + 1..));
+                let is_by_address = rest.is_none() && self.names.holds_addresses(name, types);
+                Ok(Some(FieldPath { name, rest, is_by_address }))
+            }
             None => {
                 self.has_refused.store(true, Ordering::Relaxed);
                 Err(at.malformed(code::BAD_VALUE, self.unknown(said)))

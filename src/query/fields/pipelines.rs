@@ -5,8 +5,8 @@ use std::slice;
 use bson::{Bson, Document, doc};
 
 use super::{
-    FieldPath, Fields, OBJECTS, PREFIX, STORED, VALUE, conditions, expressions, mentions_fields, unlimited,
-    value_mentions_fields,
+    Entry, FieldPath, Fields, OBJECTS, PREFIX, STORED, VALUE, addresses, conditions, expressions, mentions_fields,
+    unlimited, value_mentions_fields,
 };
 use crate::query::budget::Effort;
 use crate::query::entry;
@@ -228,7 +228,7 @@ impl Fields {
     fn unset(&self, names: &[Bson], at: &mut Location, written: &mut Vec<Bson>) -> Result<(), QueryError> {
         let mut members = Document::new();
         for name in names.iter().filter_map(Bson::as_str) {
-            if let Some(FieldPath { name, rest: Some(_) }) = self.resolved(name, at)? {
+            if let Some(FieldPath { name, rest: Some(_), .. }) = self.resolved(name, at)? {
                 let message = format!("leaves out whole fields only: f.{name}");
                 return Err(at.malformed(code::BAD_VALUE, message));
             }
@@ -241,7 +241,7 @@ impl Fields {
         let mut sort = Sort::default();
         for (path, direction) in keys {
             at.enter(path.as_str());
-            let field = self.resolved(path, at)?.map(|field| Path::of_field(field.name, field.rest));
+            let field = self.resolved(path, at)?.map(|field| field.of_order());
             sort = sort.then_by(field.unwrap_or_else(|| Path::new(path)), direction_of(at, direction)?);
             at.leave();
         }
@@ -323,15 +323,17 @@ fn flattened(members: &Document) -> Document {
 /// to that place, and `to_document` to the documents.
 pub fn keys_beside(sort: &Sort, at: &str, to_document: &str) -> (Document, Document) {
     let (mut values, mut order) = (Document::new(), Document::new());
-    let mut names: Vec<&str> = Vec::new();
+    let mut entries: Vec<&Entry> = Vec::new();
     for key in sort.keys() {
         let path = match key.path.entry() {
             None => format!("{to_document}{}", key.path.as_str()),
             Some(entry) => {
-                let place = names.iter().position(|name| *name == entry.name()).unwrap_or(names.len());
-                if place == names.len() {
-                    names.push(entry.name());
-                    values.insert(place.to_string(), entry::value_of(STORED, entry.name()));
+                let place = entries.iter().position(|known| *known == entry).unwrap_or(entries.len());
+                if place == entries.len() {
+                    entries.push(entry);
+                    let value = entry::value_of(STORED, entry.name());
+                    let value = if entry.is_by_address() { addresses::key_of(value) } else { value };
+                    values.insert(place.to_string(), value);
                 }
                 let rest = key.path.rest().map(|rest| format!(".{rest}")).unwrap_or_default();
                 format!("{at}.{place}{rest}")

@@ -239,6 +239,11 @@ impl Parser {
         self.has_own = true;
         let parts = value.as_document().map(|said| (said.get_str("name"), said.get_str("rest").ok(), said.get("is")));
         match parts {
+            Some((Ok(name), None, Some(said)))
+                if value.as_document().is_some_and(|said| said.contains_key(entry::BY_ADDRESS)) =>
+            {
+                parse_condition(self, &Path::of_address(name), said)
+            }
             Some((Ok(name), rest, Some(said))) => parse_condition(self, &Path::of_field(name, rest), said),
             _ => self.bad("needs a name and what is said"),
         }

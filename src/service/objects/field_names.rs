@@ -60,6 +60,13 @@ impl FieldNames for VisibleFields {
         fields.any(|field| ValueKind::of(field).may_be_list())
     }
 
+    fn holds_addresses(&self, name: &str, types: Option<&[i64]>) -> bool {
+        let seen = self.types.with_field(name).iter().filter(|type_id| self.is_visible(**type_id, types));
+        let entries = seen.filter_map(|type_id| self.types.get(*type_id));
+        let mut fields = entries.filter_map(|entry| entry.object_type.field(name)).peekable();
+        fields.peek().is_some() && fields.all(|field| ValueKind::of(field).is_in_order_of_addresses())
+    }
+
     fn hides_some(&self) -> bool {
         self.types.hides_some(self.group_id)
     }

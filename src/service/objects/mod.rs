@@ -5,6 +5,7 @@ pub mod bulk;
 pub mod companions;
 pub mod dangling;
 pub mod field_names;
+pub mod free;
 pub mod graph;
 pub mod nowhere;
 pub mod references;

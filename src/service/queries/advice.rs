@@ -352,7 +352,9 @@ impl Said {
                 }
                 ("$expr", expression) => self.expression(expression),
                 (OWN_OPERATOR, Bson::Document(said)) => {
-                    if let (Ok(name), None, Some(value)) = (said.get_str("name"), said.get("rest"), said.get("is")) {
+                    // The keys by which addresses are ordered are no values that the caller wrote.
+                    let is_plain = !said.contains_key("rest") && !said.contains_key("by_address");
+                    if let (Ok(name), true, Some(value)) = (said.get_str("name"), is_plain, said.get("is")) {
                         self.value(|| Place::Field(name.to_owned()), value);
                     }
                 }

@@ -31,6 +31,19 @@ async fn names(app: &TestApp, filter: &Value, sort: &str) -> Vec<Value> {
     listed.results("/fields/0/value")
 }
 
+/// Objects that are called like their addresses.
+async fn hosts(app: &TestApp, addresses: &[&str]) -> i64 {
+    let kind = host(app).await;
+    for address in addresses {
+        app.create_object(kind, &json!({"name": address, "ip": address})).await;
+    }
+    kind
+}
+
+/// Addresses in their order.
+const ORDERED: [&str; 9] =
+    ["9.9.9.9", "10.0.0.0", "10.0.0.9", "10.0.0.10", "10.0.0.255", "10.0.1.0", "::1", "2001:db8::9", "2001:db8::10"];
+
 on_each_store! {
     async fn addresses_are_stored_in_one_spelling_however_they_come(app) {
         let kind = host(app).await;
@@ -97,7 +110,7 @@ on_each_store! {
         let kind = host(app).await;
         let sent = json!({"name": "a", "ip": "2001:db8::7", "network": "10.0.0.0/8", "mac": "00:1b:44:11:3a:b7"});
         let id = app.create_object(kind, &sent).await;
-        for (format, media_type) in [("csv", "text/csv"), ("jsonl", "application/x-ndjson")] {
+        for (format, media_type) in [("csv", "text/csv"), ("ndjson", "application/x-ndjson")] {
             let file = app.get(&format!("/export/objects?type_id={kind}&format={format}")).await;
             assert_eq!(file.status, 200, "{}", file.text);
             let back = import(app, &format!("type_id={kind}&again=true"), media_type, &file.text).await;
@@ -107,7 +120,7 @@ on_each_store! {
         assert_eq!(rendered["type_information"]["fields"][1], json!({"type": "ip", "name": "ip", "label": "ip", "value": "2001:db8::7"}));
         // A deleted one comes back as it was.
         assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
-        let restored = app.post(&format!("/objects/{id}/restore"), &json!({})).await;
+        let restored = send(app.request(Method::POST, &format!("/objects/{id}/restore"))).await;
         assert!(restored.status.is_success(), "{}", restored.text);
         assert_eq!(value(app, id, "network").await, "10.0.0.0/8");
     }
@@ -226,7 +239,7 @@ on_each_store! {
             app.create_object(chosen, &values).await;
         }
         for (kind, count) in [(rows, 4), (chosen, 3)] {
-            for (format, media_type) in [("csv", "text/csv"), ("jsonl", "application/x-ndjson")] {
+            for (format, media_type) in [("csv", "text/csv"), ("ndjson", "application/x-ndjson")] {
                 let file = app.get(&format!("/export/objects?type_id={kind}&format={format}")).await;
                 let back = import(app, &format!("type_id={kind}"), media_type, &file.text).await;
                 assert_eq!(back.json()["unchanged"], count, "{format}: {} {}", file.text, back.text);
@@ -239,6 +252,157 @@ on_each_store! {
         assert_eq!(made.json()["created"], 2, "{}", made.text);
         import(app, &format!("type_id={rows}"), "text/csv", "racks\n999\n").await.error(400, "import_refused");
         import(app, &format!("type_id={chosen}"), "text/csv", "roles\nweb; db\n").await.error(400, "import_refused");
+    }
+
+    async fn bounds_and_sorts_of_addresses_are_in_the_order_of_addresses(app) {
+        let kind = hosts(app, &["10.0.0.10", "2001:db8::10", "10.0.1.0", "9.9.9.9", "::1", "10.0.0.9", "10.0.0.255", "10.0.0.0", "2001:db8::9"]).await;
+        let all = json!({"type_id": kind});
+        assert_eq!(names(app, &all, "f.ip").await, ORDERED);
+        let reversed: Vec<&str> = ORDERED.into_iter().rev().collect();
+        assert_eq!(names(app, &all, "-f.ip").await, reversed);
+        for (condition, expected) in [
+            (json!({"$gte": "10.0.0.0", "$lte": "10.0.0.255"}), &ORDERED[1..5]),
+            (json!({"$gt": "10.0.0.0", "$lt": "10.0.0.255"}), &ORDERED[2..4]),
+            (json!({"$gte": "10.0.0.0/24", "$lt": "10.0.1.0"}), &ORDERED[2..5]),
+            (json!({"$gte": "9.0.0.0", "$lte": "10.255.255.255"}), &ORDERED[..6]),
+            (json!({"$gt": "10.0.0.255"}), &ORDERED[5..]),
+            (json!({"$lte": "10.0.0.9"}), &ORDERED[..3]),
+            (json!({"$gte": "2001:DB8::", "$lte": "2001:db8:0:0:ffff:ffff:ffff:ffff"}), &ORDERED[7..]),
+            (json!({"$gte": "::", "$lt": "2001:db8::10"}), &ORDERED[6..8]),
+            (json!({"$gte": "10.0.0.255", "$lte": "10.0.0.0"}), &[]),
+            (json!({"$not": {"$gte": "10.0.0.9"}}), &ORDERED[..2]),
+            (json!({"$gte": "10.0.0.0", "$lte": "10.0.0.255", "$ne": "10.0.0.9"}), &["10.0.0.0", "10.0.0.10", "10.0.0.255"]),
+            (json!("2001:DB8:0::9"), &ORDERED[7..8]),
+            (json!({"$in": ["0:0::1", "10.0.0.9"]}), &["10.0.0.9", "::1"]),
+            (json!({"$regex": "^10\\."}), &ORDERED[1..6]),
+        ] {
+            assert_eq!(names(app, &json!({"type_id": kind, "f.ip": condition}), "f.ip").await, expected, "{condition}");
+        }
+        let outside = json!({"type_id": kind, "$nor": [{"f.ip": {"$gte": "10.0.0.0", "$lte": "10.0.1.0"}}]});
+        assert_eq!(names(app, &outside, "f.ip").await, ["9.9.9.9", "::1", "2001:db8::9", "2001:db8::10"]);
+        // The entries themselves hold texts.
+        let text = json!({"type_id": kind, "fields": {"$elemMatch": {"name": "ip", "value": {"$lt": "10.0.0.2"}}}});
+        assert_eq!(names(app, &text, "f.ip").await, ["10.0.0.0", "10.0.0.10"]);
+        let counted = app.get_with("/objects/", &[("filter", r#"{"f.ip": {"$lt": "10.0.0.10"}}"#), ("limit", "1")]).await;
+        assert_eq!(counted.json()["total"], 3);
+        let pipeline = json!([{"$match": {"f.ip": {"$gt": "10.0.0.9", "$lt": "::"}}}, {"$sort": {"f.ip": -1}}, {"$project": {"_id": 0, "ip": "$f.ip"}}]);
+        let answer = app.post("/objects/aggregate", &json!({"pipeline": pipeline})).await;
+        let expected = json!([{"ip": "10.0.1.0"}, {"ip": "10.0.0.255"}, {"ip": "10.0.0.10"}]);
+        assert_eq!(answer.json()["results"], expected, "{}", answer.text);
+    }
+
+    async fn networks_are_in_the_order_of_their_first_addresses(app) {
+        let kind = host(app).await;
+        let ordered = ["9.0.0.0/8", "10.0.0.0/8", "10.0.0.0/24", "10.0.9.0/24", "10.0.10.0/24", "2001:db8::/32", "2001:db8:9::/48", "2001:db8:10::/48"];
+        for network in ordered.iter().rev() {
+            app.create_object(kind, &json!({"name": network, "network": network})).await;
+        }
+        let nothing = app.create_object(kind, &json!({"name": "nothing"})).await;
+        assert!(nothing > 0);
+        let sorted = names(app, &json!({"type_id": kind}), "f.network").await;
+        assert_eq!((&sorted[0], &sorted[1..]), (&json!("nothing"), &ordered.map(Value::from)[..]));
+        let within = json!({"type_id": kind, "f.network": {"$gte": "10.0.0.0/16", "$lte": "10.0.255.255"}});
+        assert_eq!(names(app, &within, "f.network").await, &ordered[2..5]);
+    }
+
+    async fn pages_by_cursor_go_through_addresses_in_their_order(app) {
+        hosts(app, &["10.0.0.10", "2001:db8::10", "10.0.1.0", "9.9.9.9", "::1", "10.0.0.9", "10.0.0.255", "10.0.0.0", "2001:db8::9"]).await;
+        for (sort, expected) in [("f.ip", ORDERED.to_vec()), ("-f.ip", ORDERED.into_iter().rev().collect())] {
+            let mut path = format!("/objects/?sort={sort}&limit=2&after=");
+            let mut seen = Vec::new();
+            for _ in 0..6 {
+                let page = app.get(&path).await;
+                assert_eq!(page.status, 200, "{}", page.text);
+                seen.extend(page.results("/fields/0/value"));
+                let next = page.header("link").split(", <").find(|part| part.ends_with("rel=\"next\"")).map(str::to_owned);
+                let Some(next) = next else { break };
+                next.trim_start_matches('<').split('>').next().expect("a link").clone_into(&mut path);
+            }
+            assert_eq!(seen, expected, "{sort}");
+        }
+    }
+
+    async fn what_is_no_address_is_no_bound_of_addresses(app) {
+        hosts(app, &[]).await;
+        let refused = app.get_with("/objects/", &[("filter", r#"{"f.ip": {"$gte": "10.0."}}"#)]).await;
+        let error = refused.error(400, "query_2");
+        let message = error["message"].as_str().expect("a message");
+        assert!(message.contains("f.ip is in the order of addresses; must be an IPv4 or IPv6 address"), "{message}");
+    }
+
+    async fn a_name_that_is_an_address_in_one_type_alone_is_compared_as_text_unless_the_filter_names_the_type(app) {
+        let kind = hosts(app, &["10.0.0.9", "10.0.0.10"]).await;
+        let other = app.create_type("other", &[("name", "text"), ("ip", "text")]).await;
+        app.create_object(other, &json!({"name": "text", "ip": "10.0.0.2"})).await;
+        let bounds = json!({"$gte": "10.0.0.9"});
+        assert_eq!(names(app, &json!({"f.ip": bounds}), "public_id").await, ["10.0.0.9"]);
+        assert_eq!(names(app, &json!({"type_id": kind, "f.ip": bounds}), "f.ip").await, ["10.0.0.9", "10.0.0.10"]);
+    }
+
+    async fn a_range_of_addresses_is_read_from_an_index(app) {
+        let kind = hosts(app, &[]).await;
+        for host in 0..300 {
+            let address = format!("10.0.{}.{}", host / 100, host % 100);
+            app.create_object(kind, &json!({"name": address, "ip": address})).await;
+        }
+        let filter = json!({"f.ip": {"$gte": "10.0.1.0", "$lte": "10.0.1.255"}}).to_string();
+        let explained = app.get_with("/objects/", &[("filter", &filter), ("explain", "true")]).await.json();
+        assert_eq!(explained["total"], 100, "{explained}");
+        assert!(explained["documents_examined"].as_i64().is_some_and(|examined| examined <= 100), "{explained}");
+        let text = explained.to_string();
+        assert!(!text.contains("by_address") && !text.contains("4010000"), "{text}");
+        // Several numbers of the second place are several ranges.
+        let filter = json!({"f.ip": {"$gte": "10.0.1.0", "$lte": "10.0.2.255"}}).to_string();
+        let explained = app.get_with("/objects/", &[("filter", &filter), ("explain", "true")]).await.json();
+        assert_eq!(explained["total"], 200, "{explained}");
+        assert!(explained["documents_examined"].as_i64().is_some_and(|examined| examined <= 200), "{explained}");
+    }
+
+    async fn the_first_free_address_of_a_network_is_named(app) {
+        let kind = hosts(app, &["10.0.0.1", "10.0.0.2", "10.0.0.4", "10.0.1.0", "10.0.2.1", "10.0.2.2", "2001:db8::"]).await;
+        let free = |network: &'static str| {
+            let path = format!("/objects/free?type_id={kind}&field=ip&network={network}");
+            async move { app.get(&path).await }
+        };
+        for (network, expected) in [
+            ("10.0.0.0/24", "10.0.0.3"), ("10.0.0.4/30", "10.0.0.5"), ("10.0.1.0/31", "10.0.1.1"), ("10.0.9.9/32", "10.0.9.9"),
+            ("2001:DB8::/64", "2001:db8::1"), ("10.0.0.0/8", "10.0.0.3"),
+        ] {
+            let answer = free(network).await;
+            assert_eq!(answer.json()["address"], expected, "{network}: {}", answer.text);
+        }
+        for full in ["10.0.2.0/30", "10.0.1.0/32"] {
+            let message = free(full).await.error(409, "network_full")["message"].clone();
+            assert_eq!(message, format!("all addresses of {full} are in use"));
+        }
+        for wrong in [
+            format!("type_id={kind}&field=ip&network=10.0.0.7/24"), format!("type_id={kind}&field=ip&network=10.0.0.0"),
+            format!("type_id={kind}&field=name&network=10.0.0.0/24"), format!("type_id={kind}&field=no&network=10.0.0.0/24"),
+            format!("type_id={kind}&field=ip"), "field=ip&network=10.0.0.0/24".to_owned(),
+        ] {
+            app.get(&format!("/objects/free?{wrong}")).await.error(400, "parameter_invalid");
+        }
+        app.get("/objects/free?type_id=999&field=ip&network=10.0.0.0/24").await.error(404, "type_not_found");
+        // An inactive object uses its address, a deleted one does not.
+        let third = app.create_object(kind, &json!({"name": "third", "ip": "10.0.0.3"})).await;
+        app.put(&format!("/objects/{third}/state"), &json!(false)).await;
+        assert_eq!(free("10.0.0.0/24").await.json()["address"], "10.0.0.5");
+        app.delete(&format!("/objects/{third}")).await;
+        assert_eq!(free("10.0.0.0/24").await.json()["address"], "10.0.0.3");
+    }
+
+    async fn the_addresses_of_a_hidden_type_are_not_told(app) {
+        let person = Person::with_rights(app, "visitor", &["base.framework.object.view"]).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ", "CREATE"]}}});
+        let fields = json!([{"type": "ip", "name": "ip", "label": "IP"}]);
+        let vault = app.created("/types/", &json!({"name": "vault", "author_id": 1, "fields": fields, "acl": acl})).await;
+        app.create_object(vault, &json!({"ip": "10.0.0.1"})).await;
+        let path = |kind: i64| format!("/objects/free?type_id={kind}&field=ip&network=10.0.0.0/24");
+        assert_eq!(app.get(&path(vault)).await.json()["address"], "10.0.0.2");
+        let hidden = person.get(app, &path(vault)).await.error(404, "type_not_found");
+        let absent = person.get(app, &path(999)).await.error(404, "type_not_found");
+        let blank = |error: &Value, id: i64| error["message"].as_str().expect("a message").replace(&id.to_string(), "");
+        assert_eq!(blank(&hidden, vault), blank(&absent, 999));
     }
 }
 

@@ -129,6 +129,8 @@ pub(super) fn walked() -> Vec<Asked> {
         all.push(Asked::get(format!("/objects/clean/{type_id}")));
         all.push(Asked::new(Method::PUT, format!("/objects/clean/{type_id}")));
         all.push(Asked::get("/export/objects").with("type_id", type_id));
+        let free = Asked::get("/objects/free").with("type_id", type_id).with("field", "name");
+        all.push(free.with("network", "10.0.0.0/24"));
         all.push(Asked::new(Method::DELETE, format!("/types/{type_id}")));
         all.push(Asked::new(Method::DELETE, format!("/types/{type_id}")).with("cascade", "true"));
     }
