@@ -20,6 +20,8 @@ use crate::service::accounts::directory::Directory;
 use crate::service::accounts::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::accounts::identities::Identities;
 use crate::service::accounts::{AccountParts, Accounts, sign_on, user_settings};
+use crate::service::claims::building;
+use crate::service::claims::keeper::Keeper;
 use crate::service::history::recorder::Recorder;
 use crate::service::objects::companions::Companions;
 use crate::service::types::catalog;
@@ -137,8 +139,18 @@ pub async fn build_services(
     if is_compatible(settings) {
         adopt(settings, &*store).await?;
     }
+    settle_claims(settings, &*store).await?;
     let first_admin = first_admin(settings, &*store, &*clock).await.map_err(StartError::at(&settings.store))?;
     Ok((services_on(settings, store, clock).await?, first_admin))
+}
+
+/// Brings the claims of unique values in line with the types.
+async fn settle_claims(settings: &Settings, store: &dyn Store) -> Result<(), StartError> {
+    let failed = |source| StartError::Store { uri: without_password(&settings.store), source };
+    for complaint in building::settle(store, settings.query.max_time()).await.map_err(failed)? {
+        log::warn!("{complaint}, so the field is not kept unique; change the objects, and start again");
+    }
+    Ok(())
 }
 
 /// Takes over the settings of users that DATAGERRY stored.
@@ -219,7 +231,8 @@ pub async fn services_on(
     clock: Arc<dyn Clock>,
 ) -> Result<Services, StartError> {
     let max_time = settings.query.max_time();
-    let (store, feed) = Recorder::around(store, Arc::clone(&clock), max_time);
+    let (recorded, feed) = Recorder::around(Arc::clone(&store), Arc::clone(&clock), max_time);
+    let store = Keeper::around(recorded, store, max_time);
     let passwords = Passwords::new(&settings.auth)?;
     let directory = Arc::new(Directory::new(Arc::clone(&store), max_time));
     let parts = AccountParts {

@@ -12,6 +12,7 @@ use crate::history::entry::Action;
 use crate::moving::import::{BadLine, ImportOptions, Stores, import};
 use crate::moving::package::{Manifest, PackagePart};
 use crate::progress;
+use crate::service::claims::keeper::Keeper;
 use crate::service::history::author;
 use crate::service::history::recorder::Recorder;
 use crate::settings::Settings;
@@ -55,8 +56,9 @@ impl ImportCommand {
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
         let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
-        let recorded =
-            Recorder::around(Arc::clone(&store) as Arc<dyn Store>, Arc::new(SystemClock), settings.query.max_time()).0;
+        let (plain, max_time) = (Arc::clone(&store) as Arc<dyn Store>, settings.query.max_time());
+        let recorded = Recorder::around(Arc::clone(&plain), Arc::new(SystemClock), max_time).0;
+        let recorded = Keeper::around(recorded, plain, max_time);
         let stores = Stores { plain: &*store, recorded: &*recorded };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());

@@ -21,6 +21,7 @@ pub mod stored;
 pub mod token_input;
 pub mod type_input;
 pub mod unchanged;
+pub mod unique;
 pub mod user;
 pub mod user_input;
 pub mod violation;

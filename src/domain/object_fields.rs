@@ -417,7 +417,7 @@ impl ValueKind {
     }
 
     /// The kind of a field of this `type`; unknown types hold any value.
-    fn named(kind: &str) -> Self {
+    pub fn named(kind: &str) -> Self {
         KINDS.iter().find(|(name, _)| *name == kind).map_or(Self::Any, |(_, kind)| *kind)
     }
 

@@ -157,6 +157,18 @@ impl ObjectInput {
         Some(pointer)
     }
 
+    /// Where the body has the value of a field.
+    #[must_use]
+    pub fn place_of(&self, field: &str) -> String {
+        match self.fields.iter().position(|entry| entry.name == field) {
+            None => "/fields".to_owned(),
+            Some(position) => {
+                let pointer = format!("/fields/{position}/value");
+                if self.is_map { self.place(&pointer).unwrap_or(pointer) } else { pointer }
+            }
+        }
+    }
+
     /// The stored document of a new object.
     pub fn created(&self, public_id: i64, type_id: i64, fields: &[FieldValue], now: DateTime) -> Document {
         doc! {

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, Document, doc};
 
+use super::unique::FOLD;
 use super::violation::{MOST, quoted};
 use super::{Violation, Violations};
 use crate::pointer;
@@ -94,6 +95,8 @@ pub enum Kind {
     Version,
     /// `true` or `false`.
     Boolean,
+    /// `true`, `false` or `fold`.
+    BooleanOrFold,
     /// A moment: `{"$date": <milliseconds>}`, or any object.
     Moment,
     /// Anything that JSON can say.
@@ -391,6 +394,8 @@ impl Kind {
             | (Self::Text, Bson::String(_))
             | (Self::Boolean, Bson::Boolean(_))
             | (Self::Moment, Bson::DateTime(_) | Bson::Document(_)) => Some(value.clone()),
+            (Self::BooleanOrFold, Bson::Boolean(_)) => Some(value.clone()),
+            (Self::BooleanOrFold, Bson::String(word)) if word == FOLD => Some(value.clone()),
             (Self::FieldName, Bson::String(name)) if name.len() <= LONGEST_FIELD_NAME => Some(value.clone()),
             (Self::Name, Bson::String(name)) if is_kebab_case(name) => Some(value.clone()),
             (Self::Word(words), Bson::String(word)) if words.contains(&word.as_str()) => Some(value.clone()),
@@ -434,6 +439,7 @@ impl Kind {
             Self::Word(_) => "one of",
             Self::Version => "a version of three numbers, for instance 1.0.0",
             Self::Boolean => "true or false",
+            Self::BooleanOrFold => "true, false or \"fold\"",
             Self::Moment => "a moment, {\"$date\": <milliseconds since 1970>}",
             Self::Any => "a JSON value",
             Self::Map(_) | Self::EmptyOr(_) | Self::OpenMap | Self::OpenMapOf(_) => "an object",

@@ -9,6 +9,7 @@ use super::object_type::{REF, REF_SECTION_FIELD, REFS, SELECT};
 use super::on_delete::OnDelete;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
+use super::unique::not_unique;
 use super::violation::quoted;
 use super::{DEFAULT_VERSION, Violation, Violations, default_to, kept_if_same, title_case};
 use crate::pointer;
@@ -42,6 +43,7 @@ pub const FIELD: Schema = Schema {
         Member::required("name", Kind::Text),
         Member::required("label", Kind::Text),
         Member::optional("description", Kind::Text),
+        Member::optional("unique", Kind::BooleanOrFold).or_null(),
         Member::optional("regex", Kind::Text),
         Member::optional("placeholder", Kind::Text),
         Member::optional("value", Kind::Text),
@@ -208,8 +210,8 @@ fn completed(mut accepted: Document, mut violations: Violations) -> (Document, V
     (accepted, violations)
 }
 
-/// What new fields of a body must not have: a kind that looks like a misspelt one. `stored` is the type that the body changes:
-/// what it has passes.
+/// What new fields of a body must not have: a kind that looks like a misspelt one, and values that cannot be unique. `stored` is
+/// the type that the body changes: what it has passes.
 pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
     let before: HashSet<&str> =
         stored.map(|stored| unknown_kinds(stored).map(|(_, kind)| kind).collect()).unwrap_or_default();
@@ -217,11 +219,12 @@ pub fn odd_fields(body: &Document, stored: Option<&Document>) -> Violations {
         let message = refused_kind(kind)?;
         Some(Violation::new(format!("/fields/{index}/type"), message))
     });
-    let were_unique: HashSet<&str> = stored.into_iter().flat_map(unique_fields).map(|(_, name)| name).collect();
-    let unique = unique_fields(body).filter(|(_, name)| !were_unique.contains(name)).map(|(index, _)| {
-        let message = "the service cannot keep values unique; leave it out, or send false";
-        Violation::new(format!("/fields/{index}/unique"), message)
-    });
+    let name_of = |field: &'_ Document| field.get_str("name").unwrap_or_default().to_owned();
+    let never_unique = stored.into_iter().flat_map(fields_of).filter(|(_, field)| not_unique(field).is_some());
+    let kept: HashSet<String> = never_unique.map(|(_, field)| name_of(field)).collect();
+    let unique = fields_of(body)
+        .filter(|(_, field)| !kept.contains(&name_of(field)))
+        .filter_map(|(index, field)| Some(Violation::new(format!("/fields/{index}/unique"), not_unique(field)?)));
     let had_several: HashSet<&str> = stored.into_iter().flat_map(several_elsewhere).map(|(_, name)| name).collect();
     let several = several_elsewhere(body).filter(|(_, name)| !had_several.contains(name)).map(|(index, _)| {
         Violation::new(format!("/fields/{index}/multiple"), "only a select can have it; leave it out, or send false")
@@ -291,13 +294,6 @@ fn refused_kind(kind: &str) -> Option<String> {
             known.join(", ")
         )
     })
-}
-
-/// The fields of which the values are to be unique, with their names.
-fn unique_fields(object_type: &Document) -> impl Iterator<Item = (usize, &str)> {
-    let is_unique = |field: &Document| !matches!(field.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)));
-    let unique = fields_of(object_type).filter(move |(_, field)| is_unique(field));
-    unique.map(|(index, field)| (index, field.get_str("name").unwrap_or_default()))
 }
 
 /// The fields with defaults that the type `stored` does not have, or has in a form that the check skips.

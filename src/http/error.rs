@@ -308,6 +308,7 @@ impl From<ServiceError> for ApiError {
         match error {
             ServiceError::Refused { code, .. } => Self::new(code, message),
             ServiceError::Violations(errors) => Self::new(ErrorCode::ValidationFailed, message).at(errors),
+            ServiceError::Clash { code, places } => Self::new(code, message).at(places),
             ServiceError::Query(error) => error.into(),
             ServiceError::PreconditionFailed(_) => Self::new(ErrorCode::PreconditionFailed, message),
             ServiceError::KeyReused => Self::new(ErrorCode::IdempotencyKeyReused, message),
@@ -326,6 +327,9 @@ impl From<StoreError> for ApiError {
                 ErrorCode::UnsupportedByEmbeddedStore,
                 format!("{what} needs a MongoDB server; the embedded store cannot do it"),
             ),
+            StoreError::Shared(_) => {
+                Self::new(ErrorCode::ObjectValueTaken, "another object has the same value of a unique field")
+            }
             StoreError::Timeout => {
                 unavailable(ErrorCode::QueryTimeout, "the query took longer than query.max_time_ms; narrow its filter")
             }

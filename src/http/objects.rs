@@ -19,7 +19,7 @@ use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{AT, ListParams, ListRoute, Parameters};
-use super::path::{PathId, PathIds};
+use super::path::{PathId, PathIds, PathValue};
 use super::schema::{
     At, Cleaned, Deleted, DeletedObjects, FreeAddress, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf,
     ListedObject, Listing, NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, OfAddresses, References,
@@ -38,7 +38,7 @@ use crate::service::history::revert::deleted_object;
 use crate::service::objects::references::Left;
 use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self as service, View};
-use crate::service::objects::{field_names, free, references, rendering};
+use crate::service::objects::{by_value, field_names, free, references, rendering};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::queries::advice;
@@ -382,6 +382,32 @@ pub(super) async fn update_object(
     state.no_parameters(&request)?;
     let updated = service::update_object(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
     Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::OK, &updated.document)?, &updated))
+}
+
+operation! {
+    /// Write the object that has a value of a unique field.
+    write_by_value:
+        params(IfMatch),
+        request_body = ObjectBody,
+        responses((status = 200, body = Updated<WrittenObject>), (status = 201, body = Inserted<WrittenObject>))
+}
+pub(super) async fn write_by_value(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    place: PathValue,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let written = by_value::write_by_value(&state.services, &caller.0, &place.0, &condition.0, &body.0).await?;
+    let object = written.object;
+    let response = if written.is_new {
+        envelope::inserted::<Objects>(&state, &request, StatusCode::CREATED, &object.document)?
+    } else {
+        envelope::updated::<Objects>(&state, &request, StatusCode::OK, &object.document)?
+    };
+    Ok(told(response, &object))
 }
 
 operation! {

@@ -8,6 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
 use crate::service::ErrorCode;
+use crate::service::objects::by_value::ByValue;
 
 /// The `{public_id}` of a path; anything but a positive integer is 404.
 pub(super) struct PathId(pub i64);
@@ -20,6 +21,20 @@ pub(super) struct PathTokenId(pub i64);
 
 /// The `{name}` of a path: any text, decoded.
 pub(super) struct PathText(pub String);
+
+/// A `{type}`, a `{field}` of it and a `{value}`, decoded.
+pub(super) struct PathValue(pub ByValue);
+
+impl FromRequest for PathValue {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let decoded = |name: &str| decoded(request.match_info().get(name).unwrap_or_default());
+        let place = || Ok(ByValue { type_name: decoded("type")?, field: decoded("field")?, value: decoded("value")? });
+        ready(place().map(Self))
+    }
+}
 
 impl FromRequest for PathTokenId {
     type Error = ApiError;
@@ -37,9 +52,13 @@ impl FromRequest for PathText {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("name").unwrap_or_default();
-        let decoded = percent_decode_str(segment).decode_utf8().map(|text| Self(text.into_owned()));
-        ready(decoded.map_err(|_| ApiError::of(ErrorCode::NotFound)))
+        ready(decoded(segment).map(Self))
     }
+}
+
+fn decoded(segment: &str) -> Result<String, ApiError> {
+    let text = percent_decode_str(segment).decode_utf8().map_err(|_| ApiError::of(ErrorCode::NotFound))?;
+    Ok(text.into_owned())
 }
 
 impl FromRequest for PathId {

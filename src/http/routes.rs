@@ -64,6 +64,7 @@ routes! {
     DELETE "/rest/objects/", Right("base.framework.object.delete"), bulk::delete_selected_objects;
     GET "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
     QUERY "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
+    PUT "/rest/objects/by/{type}/{field}/{value}", Right("base.framework.object.edit"), objects::write_by_value;
     PUT "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::clean_objects;
     GET "/rest/objects/free", Right("base.framework.object.view"), objects::free_address;
     DELETE "/rest/objects/delete/{public_ids}", Right("base.framework.object.delete"), objects::delete_objects;

@@ -21,6 +21,14 @@ pub enum ServiceError {
     /// The body breaks its schema or the rules of its type; what is wrong with it.
     #[error("{} of the body cannot be accepted", counted(.0.count(), "place"))]
     Violations(Violations),
+    /// Objects would have the same value of a unique field; which places of the body say so.
+    #[error("{}", .places.listed().first().map_or_else(String::new, |it| it.message.clone()))]
+    Clash {
+        /// Which rule, as clients get it.
+        code: ErrorCode,
+        /// The places.
+        places: Violations,
+    },
     /// The filter, sort or projection cannot be understood.
     #[error("{0}")]
     Query(#[from] QueryError),

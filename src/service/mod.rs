@@ -9,12 +9,14 @@
 //! | [`types`] | types, categories, and the types in memory |
 //! | [`objects`] | objects, their references, the rendered view, edits of many |
 //! | [`queries`] | parameters of lists, and hints about filters |
+//! | [`claims`] | values that are unique |
 //! | [`history`] | entries, earlier moments, events of changes |
 //! | [`exchange`] | import and export |
 //! | [`webhooks`] | changes that the service sends to other programs |
 //! | [`upkeep`] | migrations, leases, the deep check |
 
 pub mod accounts;
+pub mod claims;
 mod error;
 mod error_code;
 pub mod exchange;

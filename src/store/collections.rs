@@ -127,6 +127,12 @@ pub const HISTORY: &str = "service.history";
 /// Ids that running imports gave to lines of their files, and outcomes of requests with an idempotency key.
 pub const IMPORTS: &str = "service.imports";
 
+/// The values of unique fields, each with the object that has it.
+pub const CLAIMS: &str = "service.claims";
+
+/// The fields whose values are unique; one document.
+pub const UNIQUE: &str = "service.unique";
+
 /// The webhooks, as clients see them.
 pub const WEBHOOKS: &str = "service.webhooks";
 
@@ -212,6 +218,8 @@ pub const ALL: &[CollectionSpec] = &[
             plain("of_user", &[up("user_id"), up("done_at")]),
         ],
     },
+    CollectionSpec { name: CLAIMS, indexes: &[] },
+    CollectionSpec { name: UNIQUE, indexes: &[] },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },

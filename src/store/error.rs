@@ -1,7 +1,7 @@
 //! What can go wrong in a store, classified by what the caller can do about it.
 
 use std::error::Error;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use crate::admission::Denied;
 use crate::query::EvalError;
@@ -20,6 +20,9 @@ pub enum StoreError {
         /// The name of the index as declared, for instance `public_id` or `name`.
         key: String,
     },
+    /// Objects would have the same value of a unique field. The service itself keeps such values apart; no adapter gives this.
+    #[error("{}", .0.first().map_or_else(String::new, Shared::to_string))]
+    Shared(Vec<Shared>),
     /// A document to replace or remove has changed since it was read.
     #[error("the document changed since it was read")]
     Stale,
@@ -79,6 +82,29 @@ pub enum StoreError {
         /// The store's own error, for the log and the command line.
         cause: Box<dyn Error + Send + Sync>,
     },
+}
+
+/// Objects of a type that would have the same value of a unique field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    /// The type.
+    pub type_id: i64,
+    /// The name of the field.
+    pub field: String,
+    /// The objects. Of a write first the one that has the value, then the one that would get it.
+    pub ids: Vec<i64>,
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { type_id, field, ids } = self;
+        let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+        write!(
+            formatter,
+            "the objects {} of type {type_id} would have the same {field}, which is unique",
+            ids.join(", ")
+        )
+    }
 }
 
 impl StoreError {

@@ -43,6 +43,7 @@ impl Measured {
 fn name_of(error: &StoreError) -> &'static str {
     match error {
         StoreError::Duplicate { .. } => "duplicate",
+        StoreError::Shared(_) => "shared",
         StoreError::Stale => "stale",
         StoreError::Condition { .. } => "condition",
         StoreError::Query { .. } => "query",

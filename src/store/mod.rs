@@ -43,7 +43,7 @@ pub(crate) use self::best::Best;
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::FileStore;
 pub use self::copying::{Copying, Dump};
-pub use self::error::StoreError;
+pub use self::error::{Shared, StoreError};
 pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
 pub use self::hint::Hint;
 pub use self::measured::Measured;

@@ -51,6 +51,19 @@ const OBJECT_WRITES: Of = Operations(&[
     "revert_object",
     "restore_object",
 ]);
+/// The operation that writes an object by a unique value.
+const BY_VALUE: Of = Operations(&["write_by_value"]);
+/// Operations that store values of objects.
+const OBJECT_STORES: Of = Operations(&[
+    "write_by_value",
+    "create_object",
+    "create_objects",
+    "update_object",
+    "patch_object",
+    "patch_selected_objects",
+    "revert_object",
+    "restore_object",
+]);
 /// Operations that delete objects and nothing else.
 pub(super) const DELETES_OF_OBJECTS: &[&str] = &["delete_object", "delete_objects", "delete_selected_objects"];
 const OBJECT_DELETES: Of = Operations(DELETES_OF_OBJECTS);
@@ -177,8 +190,10 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::PatchUnreadable => &[Patches],
         ErrorCode::Query(_) => &[Filters, Operations(&["object_graph"])],
         ErrorCode::UnsupportedByEmbeddedStore => &[Filters],
-        ErrorCode::ObjectPublicIdTaken => &[Operations(&["create_object", "create_objects", "restore_object"])],
-        ErrorCode::TypeMissing => &[OBJECT_WRITES],
+        ErrorCode::ObjectPublicIdTaken => {
+            &[Operations(&["create_object", "create_objects", "restore_object"]), BY_VALUE]
+        }
+        ErrorCode::TypeMissing => &[OBJECT_WRITES, BY_VALUE],
         ErrorCode::ObjectReferenced => &[OBJECT_DELETES, Operations(&["delete_type"])],
         ErrorCode::IdInvalid => &[Variable("public_ids"), Operations(&["delete_object"])],
         ErrorCode::TooManyIds => &[OBJECT_DELETES],
@@ -187,6 +202,9 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::ExportDoesNotFit => &[EXPORTS],
         ErrorCode::ImportRefused | ErrorCode::ImportRepeated => &[IMPORTS],
         ErrorCode::ImportKey => &[IMPORTS],
+        ErrorCode::ValuesNotUnique => &[Operations(&["update_type", "patch_type", "revert_type"])],
+        ErrorCode::FieldNotUnique => &[BY_VALUE],
+        ErrorCode::ObjectValueTaken => &[OBJECT_STORES],
         ErrorCode::StateInvalid => &[Operations(&["set_state"])],
         ErrorCode::TypePublicIdTaken => &[Operations(&["create_type", "restore_type"])],
         ErrorCode::TypeNameTaken => &[TYPE_WRITES],
@@ -212,6 +230,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TokenNameTaken => &[Operations(&["create_token"])],
         ErrorCode::ValueTaken => &[
             OBJECT_WRITES,
+            BY_VALUE,
             TYPE_WRITES,
             CATEGORY_WRITES,
             USER_WRITES,
@@ -226,14 +245,15 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightMissing => &[Rights],
         ErrorCode::RightsExceeded => &[GRANTS],
         ErrorCode::SignOnRefused => &[Protected],
-        ErrorCode::AclDenied => &[OBJECT_PERMITS],
-        ErrorCode::TypeInactive => &[OBJECT_WRITES, Operations(&["delete_type"])],
+        ErrorCode::AclDenied => &[OBJECT_PERMITS, BY_VALUE],
+        ErrorCode::TypeInactive => &[OBJECT_WRITES, BY_VALUE, Operations(&["delete_type"])],
         ErrorCode::NotFound => &[Variable("")],
         ErrorCode::ObjectNotFound => &[OBJECT_BY_ID],
         ErrorCode::TypeNotFound => &[
             Below("/rest/types/{public_id}"),
             Below("/rest/objects/clean/"),
             Operations(&["list_dangling"]),
+            BY_VALUE,
             IMPORTS,
             EXPORTS,
             FREE,

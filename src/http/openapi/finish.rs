@@ -269,6 +269,9 @@ fn path_parameter(name: &str) -> Value {
             json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}(,[1-9][0-9]{0,17}){0,999}$"}),
         ),
         "file" => ("The name of a file.", json!({"type": "string", "pattern": "^[a-z0-9.-]+$"})),
+        "type" => ("The id of a type, or its name.", json!({"type": "string", "minLength": 1})),
+        "field" => ("A field whose values are unique.", json!({"type": "string", "minLength": 1})),
+        "value" => ("The value, as a cell of a table has it.", json!({"type": "string", "minLength": 1})),
         "name" => ("The name or identifier.", json!({"type": "string", "minLength": 1})),
         _ => ("The id.", json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX})),
     };

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::auth::rights;
 use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, READ_ONLY, Schema, Unknown};
+use crate::domain::unique::FOLD;
 use crate::domain::user::{
     LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, OIDC_AUTHENTICATOR, PASSWORD_MASK, SHORTEST_PASSWORD,
 };
@@ -171,6 +172,7 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Word(words) => json!({"type": "string", "enum": words}),
         Kind::Version => json!({"type": "string", "pattern": "^[0-9]{1,9}\\.[0-9]{1,9}\\.[0-9]{1,9}$"}),
         Kind::Boolean => json!({"type": "boolean"}),
+        Kind::BooleanOrFold => json!({"anyOf": [{"type": "boolean"}, {"type": "string", "enum": [FOLD]}]}),
         Kind::Moment => json!({"type": "object", "example": {"$date": 1_767_225_600_000_i64}}),
         Kind::Any => json!({}),
         Kind::Map(table) => object(table, used),
@@ -263,6 +265,11 @@ fn said_of_fields() -> Value {
         ("label", "What people read."),
         ("required", "Whether objects must have a value."),
         ("description", "What it means, for people."),
+        (
+            "unique",
+            "Whether no two objects of the type may have the same value. `fold` compares texts without case and accents. Null \
+             is free.",
+        ),
         ("regex", "A pattern that has to match the whole value of a text, or of an address as it is stored."),
         ("placeholder", "What a form shows while there is no value."),
         ("value", "The value of new objects that come without one, as text."),

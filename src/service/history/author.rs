@@ -46,7 +46,7 @@ pub async fn rehearse<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Whether this task is a dry run.
-pub(super) fn is_rehearsal() -> bool {
+pub(in crate::service) fn is_rehearsal() -> bool {
     REHEARSAL.try_with(|()| ()).is_ok()
 }
 

@@ -23,7 +23,7 @@ use crate::domain::document::integer;
 use crate::history::entry::{Action, After, Author, Changes, Draft, PendingEntry, Place, with_sequences};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
-use crate::store::collections::{LOGS, OBJECTS};
+use crate::store::collections::{CLAIMS, LOGS, OBJECTS};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Explanation, FindQuery, Health, Numbered,
@@ -271,11 +271,15 @@ impl Recorder {
     }
 }
 
-/// Whether it removes a few objects and does nothing else. Access lists of deleted types are read from their entries, so those
+/// Whether it removes a few objects, with their claims, and does nothing else. Access lists of deleted types are read from their entries, so those
 /// stay whole. More objects at once can lack room on a disk that is not full, and their past must not be lost for that.
 fn removes_few(unit: &Unit) -> bool {
-    let removes = |change: &Change| matches!(change, Change::Delete { collection, .. } if *collection == OBJECTS);
-    unit.changes.len() <= MOST_UNKEPT && unit.changes.iter().all(removes)
+    let removes = |of: &str| {
+        let is_such = |change: &&Change| matches!(change, Change::Delete { collection, .. } if *collection == of);
+        unit.changes.iter().filter(is_such).count()
+    };
+    let objects = removes(OBJECTS);
+    objects <= MOST_UNKEPT && objects + removes(CLAIMS) == unit.changes.len()
 }
 
 fn too_much() -> StoreError {

@@ -22,6 +22,7 @@ use crate::domain::{Violation, Violations};
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
 use crate::service::accounts::directory::Caller;
+use crate::service::claims::told::{said, told};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::once::{self, Hash, Once};
@@ -30,7 +31,7 @@ use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::{TypeEntry, Types};
 use crate::service::types::late::{is_about_types, types_in};
-use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, Shared, StoreError, Unit};
 
 /// How many objects one unit stores when each item is on its own.
 const GROUP: usize = 1000;
@@ -157,7 +158,7 @@ pub async fn create_each(
         drafts = rest;
         let failure = loop {
             let note = once.map(|once| Note { once, number: earlier.units, positions: &positions });
-            match store(services, &mut group, note).await {
+            match store((services, caller), &mut group, note).await {
                 Ok(refused) if refused.is_empty() => break None,
                 Ok(refused) => {
                     for (index, error) in refused.into_iter().rev() {
@@ -214,20 +215,26 @@ pub async fn create_together(
     if refused.is_empty() && !drafts.is_empty() {
         let positions: Vec<usize> = (0..drafts.len()).collect();
         let note = once.map(|once| Note { once, number: 0, positions: &positions });
-        refused = store(services, &mut drafts, note).await?;
+        refused = store((services, caller), &mut drafts, note).await?;
     }
-    let mut violations = Violations::new();
+    let (mut violations, mut taken) = (Violations::new(), Violations::new());
     for (position, error) in refused {
         match error {
             ServiceError::Violations(found) => {
                 let placed = |it: Violation| Violation::new(format!("/{position}{}", it.pointer), it.message);
                 violations.append(found.map(placed));
             }
+            ServiceError::Clash { places, .. } => {
+                taken.append(places.map(|it| Violation::new(format!("/{position}{}", it.pointer), it.message)));
+            }
             ServiceError::Refused { code: code @ (ErrorCode::AclDenied | ErrorCode::TypeInactive), message } => {
                 return Err(ServiceError::refused(code, format!("item {position}: {message}")));
             }
             error => violations.push(Violation::new(format!("/{position}"), error.to_string())),
         }
+    }
+    if !taken.is_empty() && violations.is_empty() {
+        return Err(ServiceError::Clash { code: ErrorCode::ObjectValueTaken, places: taken });
     }
     if violations.is_empty() {
         return Ok(drafts.into_iter().map(|draft| draft.id).collect());
@@ -262,6 +269,10 @@ pub async fn patch_selected(
             Ok(_) => return Ok(ids),
             // Another request changed one of them, or one of their references, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
+            Err(error @ StoreError::Shared(_)) => {
+                let place = |shared: &Shared| ObjectInput::read(&patch).0.place_of(&shared.field);
+                return told(services, caller, Err(error.into()), place).await;
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -570,7 +581,7 @@ async fn number(services: &Services, drafts: &mut [&mut CheckedObject]) -> Resul
 
 /// Stores the drafts as one unit with its note. If one of them can no longer be stored, it says which, and stores none.
 async fn store(
-    services: &Services,
+    (services, caller): (&Services, &Caller),
     drafts: &mut [CheckedObject],
     note: Option<Note<'_>>,
 ) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
@@ -613,6 +624,7 @@ async fn store(
                     (None, None) => None,
                 }));
             }
+            Err(StoreError::Shared(shared)) => return of_values(services, caller, drafts, &shared).await,
             Err(StoreError::Duplicate { .. }) => {
                 let wanted = drafts.iter().filter_map(|draft| draft.wanted);
                 // An id is taken even if the caller may not see its object.
@@ -633,6 +645,28 @@ async fn store(
         }
     }
     Err(ServiceError::Contended("the counter of the objects".to_owned()))
+}
+
+/// The refusals of drafts whose unique values others have: stored objects, or drafts before them.
+async fn of_values(
+    services: &Services,
+    caller: &Caller,
+    drafts: &[CheckedObject],
+    shared: &[Shared],
+) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
+    let position = |id: Option<&i64>| drafts.iter().position(|draft| Some(&draft.id) == id);
+    let mut places: BTreeMap<usize, Violations> = BTreeMap::new();
+    for shared in shared {
+        let Some(late) = position(shared.ids.last()) else { continue };
+        let message = match position(shared.ids.first()) {
+            Some(_) => format!("another item of the request has this value of {}, which is unique", shared.field),
+            None => said(services, caller, shared).await?,
+        };
+        let input = ObjectInput::read(&resource::decode(&drafts[late].document)?).0;
+        places.entry(late).or_default().push(Violation::new(input.place_of(&shared.field), message));
+    }
+    let refused = |places| ServiceError::Clash { code: ErrorCode::ObjectValueTaken, places };
+    Ok(places.into_iter().map(|(late, places)| (late, refused(places))).collect())
 }
 
 fn concerned(

@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod bulk;
+pub mod by_value;
 pub mod companions;
 pub mod dangling;
 pub mod field_names;
@@ -23,6 +24,7 @@ use self::references::{Left, Removal, changeable, removable};
 use self::targets::{Targets, absent_target};
 use self::visible::VisibleObject;
 use super::accounts::directory::Caller;
+use super::claims::told::told;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::history::author::as_action;
@@ -40,7 +42,7 @@ use crate::domain::on_delete::OnDelete;
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, Shared, StoreError, Unit};
 
 /// The maximum number of ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
@@ -129,7 +131,8 @@ pub async fn create_object(
 ) -> Result<VisibleObject, ServiceError> {
     let now = services.now();
     let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
-    services.by_the_types(async || store_object(services, caller, body, None, build).await).await
+    let created = services.by_the_types(async || store_object(services, caller, body, None, build).await).await;
+    told(services, caller, created, |shared| place_of(body, shared)).await
 }
 
 /// Stores an object again that was deleted: its id, author and creation time stay, its version moves as by an edit.
@@ -152,7 +155,8 @@ pub(super) async fn restored_object(
         restored.insert("version", object_input::counted_on(deleted, fields, true));
         restored
     };
-    services.by_the_types(async || store_object(services, caller, &body, Some(id), build).await).await
+    let restored = services.by_the_types(async || store_object(services, caller, &body, Some(id), build).await).await;
+    told(services, caller, restored, |_| String::new()).await
 }
 
 /// `again` is the id that the object had before.
@@ -199,6 +203,11 @@ async fn store_object(
         }
         outcome => VisibleObject::of(services, caller, lost_target(&references, 1, outcome)?).await,
     }
+}
+
+/// Where the body of an object has the value that another one has.
+fn place_of(body: &Document, shared: &Shared) -> String {
+    ObjectInput::read(body).0.place_of(&shared.field)
 }
 
 pub(super) fn unknown_type(type_id: Option<i64>) -> Violation {
@@ -261,7 +270,8 @@ pub async fn update_object(
     let decide = async |before: &RawDocument, entry: &TypeEntry| {
         replace_object(services, caller, id, body, (before, entry)).await
     };
-    let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await?;
+    let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await;
+    let changed = told(services, caller, changed, |shared| place_of(body, shared)).await?;
     VisibleObject::of(services, caller, changed.1).await
 }
 
@@ -280,7 +290,9 @@ pub async fn patch_object(
         let body = object_input::patched(resource::body_of_patch(patch)?, &resource::decode(before)?);
         replace_object(services, caller, id, &body, (before, entry)).await
     };
-    let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await?;
+    let changed = services.by_the_types(async || change_object(services, caller, id, if_match, &decide).await).await;
+    let sent = resource::body_of_patch(patch).unwrap_or_default();
+    let changed = told(services, caller, changed, |shared| place_of(&sent, shared)).await?;
     VisibleObject::of(services, caller, changed.1).await
 }
 
@@ -545,7 +557,8 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
             last_id = last_id.max(id);
             match clean_object(services, &entry, id).await {
                 Ok(cleaned) => outcome.cleaned.push(&cleaned),
-                Err(ServiceError::Contended(_)) => outcome.failed.push(id),
+                // The default of a field that is unique by now is another object's.
+                Err(ServiceError::Contended(_) | ServiceError::Store(StoreError::Shared(_))) => outcome.failed.push(id),
                 Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -13,6 +13,7 @@ use bson::{Bson, Document};
 use self::catalog::is_inactive;
 use self::warnings::{Changed, absent_groups};
 use super::accounts::directory::Caller;
+use super::claims::told::told_of_type;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::objects::bulk::GROUP_BYTES;
@@ -151,7 +152,8 @@ async fn changed(
     sent: &Document,
     decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
 ) -> Result<Changed, ServiceError> {
-    let change = resource::change::<Types>(services, id, if_match, decide).await?;
+    let change = resource::change::<Types>(services, id, if_match, decide).await;
+    let change = told_of_type(services, caller, change, sent).await?;
     // A change that is made must not fail for its warnings.
     let sees_objects =
         caller.rights.grants(VIEW_OBJECTS) && may_read_objects(services, caller, id).await.unwrap_or(false);

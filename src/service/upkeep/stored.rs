@@ -1,16 +1,19 @@
 //! Looks at every stored document, and finds those that the service cannot show correctly. For `check --deep`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bson::RawBson;
 use bson::raw::{RawBsonRef, RawDocument};
 use futures::StreamExt;
 
-use crate::domain::document::integer;
+use crate::domain::document::{integer, text};
 use crate::domain::stored::Stored;
 use crate::plural::counted;
 use crate::query::Sort;
-use crate::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, OBJECTS, SETTINGS, TOKENS, TYPES, USERS};
+use crate::service::claims::rules::Rules;
+use crate::store::collections::{
+    CATEGORIES, CLAIMS, CREDENTIALS, GROUPS, OBJECTS, SETTINGS, TOKENS, TYPES, UNIQUE, USERS,
+};
 use crate::store::{Copying, Dump, StoreError};
 
 /// The collections, those that others refer to first.
@@ -53,6 +56,7 @@ pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
     let mut look = Look::default();
     let (mut types, mut groups) = (HashSet::new(), HashSet::new());
     let mut dump = store.live_dump().await?;
+    let mut claimed = Claimed::read(&mut *dump).await?;
     for (collection, kind) in LOOKED_AT {
         let mut lost = Lost::default();
         // In this order documents of one id are neighbours. The unique index of the embedded store lets in no two, and
@@ -62,7 +66,10 @@ pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
         read(&mut *dump, (collection, kind), &order, &mut look, |document| match kind {
             Stored::Type => types.extend(integer(document, "public_id")),
             Stored::Group => groups.extend(integer(document, "public_id")),
-            Stored::Object => lost.unless_known(&types, integer(document, "type_id")),
+            Stored::Object => {
+                lost.unless_known(&types, integer(document, "type_id"));
+                claimed.compare(document);
+            }
             Stored::User => lost.unless_known(&groups, integer(document, "group_id")),
             Stored::Category | Stored::Credential | Stored::Setting | Stored::Token => {}
         })
@@ -70,6 +77,7 @@ pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
         let what = if kind == Stored::User { "group" } else { "type" };
         look.notes.extend(lost.note(collection, what));
     }
+    claimed.complain(&mut look);
     Ok(look)
 }
 
@@ -131,6 +139,56 @@ fn shown(document: &RawDocument, name: &str) -> String {
     match line.char_indices().nth(LONGEST_ID) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,
+    }
+}
+
+/// The claims to unique values that no object has met yet.
+struct Claimed {
+    rules: Rules,
+    objects: HashMap<String, i64>,
+    wrong: BTreeSet<i64>,
+}
+
+impl Claimed {
+    async fn read(dump: &mut dyn Dump) -> Result<Self, StoreError> {
+        let (mut rules, mut objects) = (Rules::default(), HashMap::new());
+        let mut chunks = dump.documents(UNIQUE, &Sort::default()).await?;
+        while let Some(chunk) = chunks.next().await {
+            if let Some(document) = chunk?.first() {
+                rules = Rules::of(document)?;
+            }
+        }
+        drop(chunks);
+        let mut chunks = dump.documents(CLAIMS, &Sort::default()).await?;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            let claims = chunk.iter().filter_map(|it| Some((text(it, "_id")?.to_owned(), integer(it, "object")?)));
+            // Those of rules that are gone, or that are not made yet, have no effect.
+            objects.extend(claims.filter(|(id, _)| rules.has_made(id)));
+        }
+        Ok(Self { rules, objects, wrong: BTreeSet::new() })
+    }
+
+    fn compare(&mut self, object: &RawDocument) {
+        let (Some(id), Some(type_id)) = (integer(object, "public_id"), integer(object, "type_id")) else { return };
+        let claims = self.rules.made(type_id).flat_map(|rule| rule.claims(object));
+        let wrong = claims.filter(|claim| self.objects.remove(claim) != Some(id)).count();
+        self.wrong.extend((wrong > 0).then_some(id));
+    }
+
+    fn complain(mut self, look: &mut Look) {
+        self.wrong.extend(self.objects.values());
+        if self.wrong.is_empty() {
+            return;
+        }
+        look.wrong += self.wrong.len() as u64;
+        let ids: Vec<String> = self.wrong.iter().take(MOST_IDS).map(i64::to_string).collect();
+        let objects = counted(self.wrong.len() as u64, "object");
+        look.listed.push(format!(
+            "{CLAIMS}: the unique values of {objects} are not claimed as they are, for instance of {}: another tool has changed \
+             them; send \"unique\": false for the field, then what it was",
+            ids.join(", ")
+        ));
     }
 }
 

@@ -29,6 +29,7 @@ mod stages;
 mod tables;
 mod tokens;
 mod types;
+mod unique;
 mod users;
 mod walk;
 mod wrong_ways;

@@ -5,11 +5,14 @@ use std::collections::{HashMap, HashSet};
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
-use super::rows::{ImportRows, Row, RowReading, key_text};
+use super::rows::{ImportRows, Row, RowReading};
 use crate::domain::document::integer;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
+use crate::domain::unique::{Uniqueness, key_text};
 use crate::query::{Filter, Limits, Projection};
+use crate::service::claims::changes::owners;
+use crate::service::claims::rules::{Rule, Rules};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Objects, Resource};
@@ -31,17 +34,35 @@ pub(super) struct FoundObjects {
     /// Ids of objects that are hidden from the importer.
     hidden: HashSet<i64>,
     /// Ids by the text of the key.
-    keys: HashMap<String, Match>,
+    keys: Matches,
+    /// Which keys are equal; those of a field without unique values if they are exactly so.
+    uniqueness: Option<Uniqueness>,
     /// For each of [`ImportRows::links`] ids by the text of the value.
-    links: Vec<HashMap<String, Match>>,
+    links: Vec<Matches>,
 }
+
+/// The first objects that have a value, by its text.
+type Matches = HashMap<String, Vec<i64>>;
+
+/// A value names at most this many objects that have it.
+const MOST_NAMED: usize = 100;
 
 /// The objects that have a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Match {
+pub(super) enum Match<'a> {
     None,
     One(i64),
-    Several,
+    Several(&'a [i64]),
+}
+
+impl<'a> Match<'a> {
+    fn of(ids: Option<&'a Vec<i64>>) -> Self {
+        match ids.map_or(&[][..], Vec::as_slice) {
+            [] => Self::None,
+            [id] => Self::One(*id),
+            ids => Self::Several(ids),
+        }
+    }
 }
 
 impl FoundObjects {
@@ -66,16 +87,25 @@ impl FoundObjects {
             let object_type = &reading.entry.object_type;
             let name = &object_type.fields[position].name;
             let values = distinct(rows.list.iter().filter_map(|row| row.key.as_ref()));
+            let rules = Rules::read(&*services.store, services.max_time).await?;
+            let rule = rules.of_field(object_type.public_id, name);
+            found.uniqueness = rule.map(|rule| rule.uniqueness);
             for values in values.chunks(AT_ONCE) {
-                let query = FindQuery::new(having(object_type.public_id, name, values)?, services.max_time);
+                let filter = match rule {
+                    Some(rule) => claiming(services, rule, values).await?,
+                    None => having(object_type.public_id, name, values)?,
+                };
+                let query = FindQuery::new(filter, services.max_time);
                 let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
                 telling(&documents, name)?;
-                collect(&documents, name, &mut found.keys)?;
+                let mut keys = std::mem::take(&mut found.keys);
+                collect(&documents, name, &mut keys, |value| found.key_text(value))?;
+                found.keys = keys;
                 found.push(documents, &is_seen);
             }
         }
         for (index, link) in rows.links.iter().enumerate() {
-            let mut matches = HashMap::new();
+            let mut matches = Matches::new();
             let values = distinct(rows.list.iter().filter_map(|row| row.links[index].as_ref()));
             for values in values.chunks(AT_ONCE) {
                 let filter = having(link.target.object_type.public_id, &link.field, values)?;
@@ -83,7 +113,7 @@ impl FoundObjects {
                 query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
                 let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
                 telling(&documents, &link.field)?;
-                collect(&documents, &link.field, &mut matches)?;
+                collect(&documents, &link.field, &mut matches, key_text)?;
             }
             found.links.push(matches);
         }
@@ -119,14 +149,22 @@ impl FoundObjects {
     }
 
     /// The objects of the type that have the row's key.
-    pub(super) fn by_key(&self, row: &Row) -> Match {
-        let text = row.key.as_ref().and_then(key_text);
-        text.and_then(|text| self.keys.get(&text).copied()).unwrap_or(Match::None)
+    pub(super) fn by_key(&self, row: &Row) -> Match<'_> {
+        let text = row.key.as_ref().and_then(|key| self.key_text(key));
+        Match::of(text.and_then(|text| self.keys.get(&text)))
+    }
+
+    /// A text that is the same for keys that are equal.
+    pub(super) fn key_text(&self, key: &Bson) -> Option<String> {
+        match self.uniqueness {
+            Some(uniqueness) => uniqueness.key(key),
+            None => key_text(key),
+        }
     }
 
     /// The objects that a column's value refers to.
-    pub(super) fn by_link(&self, link: usize, value: &Bson) -> Match {
-        key_text(value).and_then(|text| self.links.get(link)?.get(&text).copied()).unwrap_or(Match::None)
+    pub(super) fn by_link(&self, link: usize, value: &Bson) -> Match<'_> {
+        Match::of(key_text(value).and_then(|text| self.links.get(link)?.get(&text)))
     }
 }
 
@@ -150,15 +188,28 @@ fn having(type_id: i64, field: &str, values: &[Bson]) -> Result<Filter, ServiceE
     Ok(Filter::parse(&doc! {"type_id": type_id, "fields": {"$elemMatch": entry}}, &Limits::NONE)?)
 }
 
-fn collect(documents: &Documents, field: &str, matches: &mut HashMap<String, Match>) -> Result<(), ServiceError> {
+/// The objects that claim one of the values of a unique field.
+async fn claiming(services: &Services, rule: &Rule, values: &[Bson]) -> Result<Filter, ServiceError> {
+    let claims: Vec<String> = values.iter().filter_map(|value| rule.claim(value)).collect();
+    let claims: Vec<&String> = claims.iter().collect();
+    let owners = owners(&*services.store, &claims, services.max_time).await?;
+    Ok(Filter::one_of("public_id", owners.into_values().map(Bson::Int64).collect()))
+}
+
+fn collect(
+    documents: &Documents,
+    field: &str,
+    matches: &mut Matches,
+    text_of: impl Fn(&Bson) -> Option<String>,
+) -> Result<(), ServiceError> {
     for object in documents.iter() {
         let corrupt = |error: bson::error::Error| StoreError::Corrupt { what: format!("a stored object: {error}") };
         let fields = read_fields(Document::try_from(object).map_err(corrupt)?.get("fields"));
         let value = fields.iter().find(|entry: &&FieldValue| entry.name == field).map(|entry| &entry.value);
-        if let (Some(text), Some(id)) = (value.and_then(key_text), integer(object, "public_id")) {
-            let known = matches.entry(text).or_insert(Match::One(id));
-            if *known != Match::One(id) {
-                *known = Match::Several;
+        if let (Some(text), Some(id)) = (value.and_then(&text_of), integer(object, "public_id")) {
+            let known = matches.entry(text).or_default();
+            if known.len() < MOST_NAMED && !known.contains(&id) {
+                known.push(id);
             }
         }
     }

@@ -16,6 +16,7 @@ mod near;
 mod plan;
 mod report;
 mod rows;
+mod taken;
 mod write;
 
 use std::collections::{BTreeSet, HashSet};
@@ -165,6 +166,7 @@ pub async fn import_objects(
     let mut warnings = std::mem::take(&mut rows.warnings);
     let mut has_compared_keys = false;
     let mut rows = Arc::new(rows);
+    let is_read = importer.access.permit(entry, Permission::Read).is_ok();
     for _ in 0..ATTEMPTS {
         if let Some(once) = once.as_ref().filter(|_| query.dry_run) {
             if let Some(mark) = once.known_marks(services).await?.first() {
@@ -193,13 +195,16 @@ pub async fn import_objects(
             rows: Arc::clone(&rows),
             found,
             done: written.iter().map(|(row, _)| *row).collect::<HashSet<usize>>(),
-            is_read: importer.access.permit(entry, Permission::Read).is_ok(),
+            is_read,
             user_id: importer.user_id,
             now: services.now(),
         };
         let mut plan = admission::work(move |_| planner.plan()).await.map_err(StoreError::from)?;
         check_permissions(importer, entry, &plan)?;
         check_references(services, importer.access.visible(&types), query.type_id, &mut plan).await?;
+        if plan.errors.is_empty() && rows.errors.is_empty() {
+            taken::refuse_taken(services, query.type_id, &mut plan, is_read).await?;
+        }
         plan.errors.append(rows.errors.clone());
         if !plan.errors.is_empty() {
             let mut refused = ImportReport::refused(plan.errors, query.dry_run);

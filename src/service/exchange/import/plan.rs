@@ -101,8 +101,10 @@ impl Planner {
                     Aim::Old(id)
                 }
                 (Match::One(id), _) => Aim::Old(id),
-                (Match::Several, _) => {
-                    wrong(key, "several objects have this value, so it tells none of them".to_owned());
+                (Match::Several(ids), _) => {
+                    let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+                    let ids = ids.join(", ");
+                    wrong(key, format!("several objects have this value, so it tells none of them: {ids}"));
                     Aim::New(None)
                 }
                 (Match::None, Some(id)) if type_of(id).is_some() => {
@@ -135,7 +137,7 @@ impl Planner {
             errors.push(ReportError::new(row.line, name, format!("line {first} has the same one")));
         };
         if let (Some(position), Some(key)) =
-            (self.reading.key, row.key.as_ref().and_then(crate::service::exchange::import::rows::key_text))
+            (self.reading.key, row.key.as_ref().and_then(|key| self.found.key_text(key)))
             && let Some(first) = keys.insert(key, row.line)
         {
             return twice(&self.object_type().fields[position].name, first);
@@ -335,7 +337,7 @@ impl Planner {
         match self.found.by_link(link, value) {
             Match::One(id) => Ok(Bson::Int64(id)),
             Match::None => Err(format!("no {target} has this {field}")),
-            Match::Several => Err(format!("several objects of the type {target} have this {field}")),
+            Match::Several(_) => Err(format!("several objects of the type {target} have this {field}")),
         }
     }
 

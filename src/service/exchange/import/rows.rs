@@ -9,6 +9,7 @@ use bson::{Bson, Document, RawDocumentBuf};
 use super::report::{ReportError, ReportErrors};
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::{Field, ObjectType};
+use crate::domain::unique::key_text;
 use crate::exchange::cell;
 use crate::exchange::columns::{Heading, Own};
 use crate::exchange::csv::{self, Delimiter, StringRecord};
@@ -366,67 +367,4 @@ fn key_of(document: &Document, field: &Field) -> Bson {
     let entries = document.get_array("fields").ok().into_iter().flatten().filter_map(Bson::as_document);
     let mut named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
     named.find_map(|entry| entry.get("value").map(as_stored)).unwrap_or(Bson::Null)
-}
-
-/// A text that is the same for key values that the stores treat as equal; none for values that cannot be keys.
-pub(super) fn key_text(value: &Bson) -> Option<String> {
-    match value {
-        Bson::String(text) => Some(format!("s{text}")),
-        Bson::Int32(number) => number_text(&number.to_string()),
-        Bson::Int64(number) => number_text(&number.to_string()),
-        // All digits of a double, however many: 0.1 is not the decimal 0.1.
-        Bson::Double(number) if number.is_finite() => number_text(&format!("{number:.1074}")),
-        Bson::Decimal128(number) => number_text(&number.to_string()),
-        Bson::Boolean(flag) => Some(format!("b{flag}")),
-        Bson::DateTime(moment) => Some(format!("d{}", moment.timestamp_millis())),
-        _ => None,
-    }
-}
-
-/// One text for all ways to write a number in decimal digits, with or without a point and an exponent.
-fn number_text(written: &str) -> Option<String> {
-    let (sign, unsigned) = written.strip_prefix('-').map_or(("", written), |rest| ("-", rest));
-    let (digits, exponent) = unsigned.split_once(['E', 'e']).unwrap_or((unsigned, "0"));
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let digits = format!("{whole}{part}");
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let exponent = exponent.parse::<i64>().ok()? - i64::try_from(part.len()).ok()?;
-    let short = digits.trim_end_matches('0');
-    let zeros = i64::try_from(digits.len() - short.len()).ok()?;
-    match short.trim_start_matches('0') {
-        "" => Some("n0".to_owned()),
-        short => Some(format!("n{sign}{short}e{}", exponent + zeros)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn decimal(text: &str) -> Bson {
-        Bson::Decimal128(text.parse().expect("a decimal"))
-    }
-
-    #[test]
-    fn numbers_that_stores_take_for_equal_are_one_key() {
-        for equal in [
-            vec![Bson::Int32(1500), Bson::Int64(1500), Bson::Double(1500.0), decimal("1500.00"), decimal("1.5E+3")],
-            vec![Bson::Double(-0.5), decimal("-0.50"), decimal("-5E-1")],
-            vec![Bson::Int32(0), Bson::Double(-0.0), decimal("0E+5"), decimal("-0.00")],
-        ] {
-            let texts: Vec<_> = equal.iter().map(key_text).collect();
-            assert!(texts[0].is_some() && texts.iter().all(|text| *text == texts[0]), "{texts:?}");
-        }
-    }
-
-    #[test]
-    fn a_double_is_its_exact_value_and_what_is_no_number_is_no_key() {
-        assert_ne!(key_text(&Bson::Double(0.1)), key_text(&decimal("0.1")));
-        assert_ne!(key_text(&Bson::Int64(15)), key_text(&Bson::Int64(150)));
-        for nothing in [decimal("NaN"), decimal("-Infinity"), Bson::Double(f64::NAN), Bson::Null] {
-            assert_eq!(key_text(&nothing), None);
-        }
-    }
 }

@@ -118,7 +118,9 @@ pub(super) async fn write(
                 written.lines.extend(lines);
                 looked_at = looked_at.map(|at| if has_new { at + 1 } else { at });
             }
-            Err(StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. }) => {
+            Err(
+                StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. } | StoreError::Shared(_),
+            ) => {
                 written.is_short = true;
                 return Ok(written);
             }

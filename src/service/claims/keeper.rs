@@ -1,0 +1,226 @@
+//! A store that adds claims to the units that write objects, and rules to those that write types.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+use bson::DateTime;
+use bson::raw::RawDocument;
+
+use super::building::{abandon, build, require_apart, sweep};
+use super::changes::{Changed, Consequences, consequences};
+use super::rules::{Rule, Rules, unique_fields};
+use crate::domain::document::integer;
+use crate::domain::unique::Uniqueness;
+use crate::service::history::author::is_rehearsal;
+use crate::store::collections::{CLAIMS, OBJECTS, TYPES, UNIQUE};
+use crate::store::inspection::Finding;
+use crate::store::{
+    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store,
+    StoreError, Total, Traits, Unit,
+};
+
+/// How often a unit is tried again when the rules change, or another one claims the same value.
+const ATTEMPTS: usize = 32;
+
+/// Passes everything on to another store, and keeps values of unique fields apart.
+pub struct Keeper {
+    /// The store that takes the units.
+    inner: Arc<dyn Store>,
+    /// The same store without what `inner` adds: for changes that have no history.
+    plain: Arc<dyn Store>,
+    max_time: Duration,
+    /// The rules, and the revision at which they were read.
+    known: ArcSwapOption<(u64, Rules)>,
+}
+
+/// What a unit means for the rules.
+struct Ruled {
+    list: Vec<Rule>,
+    /// Rules that end with the unit.
+    gone: Vec<Rule>,
+}
+
+impl Keeper {
+    /// The store `inner`, which adds a history to `plain`, with unique values. `max_time` is the time budget of a query.
+    pub fn around(inner: Arc<dyn Store>, plain: Arc<dyn Store>, max_time: Duration) -> Arc<dyn Store> {
+        Arc::new(Self { inner, plain, max_time, known: ArcSwapOption::empty() })
+    }
+
+    async fn keep(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        let (conditions, changes) = (unit.conditions.len(), unit.changes.len());
+        let depends =
+            unit.changes.iter().any(|change| matches!(change, Change::Replace { .. } | Change::Delete { .. }));
+        let mut is_doubtful = false;
+        for _ in 0..ATTEMPTS {
+            let rules = self.rules(is_doubtful).await?;
+            let lacking = lacking(&rules, &unit);
+            for (type_id, wanted) in &lacking {
+                if is_rehearsal() {
+                    require_apart(&*self.plain, *type_id, wanted, self.max_time).await?;
+                } else {
+                    build(&*self.plain, *type_id, wanted, self.max_time).await?;
+                }
+            }
+            let rules = if lacking.is_empty() { rules } else { self.rules(true).await? };
+            let (kept, gone) = self.kept(&rules, &unit).await?;
+            match self.inner.commit(kept).await {
+                Ok(mut touched) => {
+                    touched.truncate(changes);
+                    self.sweep(gone);
+                    return Ok(touched);
+                }
+                Err(StoreError::Condition { index }) if index >= conditions => is_doubtful = true,
+                Err(StoreError::Duplicate { collection, .. }) if collection == CLAIMS => {}
+                // Nothing else of the unit was read before.
+                Err(StoreError::Stale) if !depends => is_doubtful = true,
+                Err(error) => {
+                    for (type_id, wanted) in lacking.iter().filter(|_| !is_rehearsal()) {
+                        // Perhaps nobody asks for it any more.
+                        abandon(&*self.plain, *type_id, wanted, self.max_time).await?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Err(if depends { StoreError::Stale } else { StoreError::Busy })
+    }
+
+    /// The unit with its claims and rules, and the rules that end with it.
+    async fn kept(&self, rules: &Rules, unit: &Unit) -> Result<(Unit, Vec<Rule>), StoreError> {
+        let changed: Vec<Changed<'_>> = unit.changes.iter().filter_map(Changed::of).collect();
+        let consequences = consequences(&*self.plain, rules, &changed, self.max_time).await?;
+        let Consequences { changes, conditions, clashes } = consequences;
+        if !clashes.is_empty() {
+            return Err(StoreError::Shared(clashes));
+        }
+        let mut kept = unit.clone();
+        kept.conditions.extend(conditions.into_iter().chain([rules.condition()]));
+        kept.changes.extend(changes);
+        if types_in(unit).next().is_none() || is_rehearsal() {
+            return Ok((kept, Vec::new()));
+        }
+        let Ruled { list, gone } = ruled(rules, unit);
+        if !rules.iter().eq(list.iter()) {
+            kept.changes.push(rules.replaced_by(&list));
+        }
+        Ok((kept, gone))
+    }
+
+    /// The rules, as they are in the store if they are doubtful.
+    async fn rules(&self, is_doubtful: bool) -> Result<Rules, StoreError> {
+        // The revision comes first: what changes in between is read again next time.
+        let revision = self.plain.revision(UNIQUE);
+        if let Some(known) = self.known.load_full().filter(|known| !is_doubtful && known.0 == revision) {
+            return Ok(known.1.clone());
+        }
+        let rules = Rules::read_or_begin(&*self.plain, self.max_time).await?;
+        self.known.store(Some(Arc::new((revision, rules.clone()))));
+        Ok(rules)
+    }
+
+    /// Removes the claims of rules that are gone. Nobody waits for that; a start does what is left.
+    fn sweep(&self, gone: Vec<Rule>) {
+        if gone.is_empty() {
+            return;
+        }
+        let (store, max_time) = (Arc::clone(&self.plain), self.max_time);
+        tokio::spawn(async move {
+            if let Err(error) = sweep(&*store, &gone, max_time).await {
+                log::warn!("claims of fields that are no longer unique are left until the next start: {error}");
+            }
+        });
+    }
+}
+
+/// The changes of types in a unit: the id, and the type afterwards.
+fn types_in(unit: &Unit) -> impl Iterator<Item = (i64, Option<&RawDocument>, bool)> {
+    unit.changes.iter().filter(|change| change.collection() == TYPES).filter_map(|change| match change {
+        Change::Insert { document, .. } => Some((integer(document, "public_id")?, Some(&**document), true)),
+        Change::Replace { after, .. } => Some((integer(after, "public_id")?, Some(&**after), false)),
+        Change::Delete { before, .. } => Some((integer(before, "public_id")?, None, false)),
+        Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_) => None,
+    })
+}
+
+/// The fields of changed types that are to be unique and whose claims are not all made.
+fn lacking(rules: &Rules, unit: &Unit) -> Vec<(i64, Vec<(String, Uniqueness)>)> {
+    let changed = types_in(unit).filter(|(_, _, is_new)| !is_new);
+    let lacking = changed.filter_map(|(type_id, after, _)| {
+        let is_kept =
+            |field: &str, how| rules.of_type(type_id).any(|rule| !rule.is_building && rule.is_of(type_id, field, how));
+        let mut wanted = unique_fields(after?);
+        wanted.retain(|(field, how)| !is_kept(field, *how));
+        (!wanted.is_empty()).then_some((type_id, wanted))
+    });
+    lacking.collect()
+}
+
+/// The rules after a unit. Those that its types ask for have their claims.
+fn ruled(rules: &Rules, unit: &Unit) -> Ruled {
+    let mut list: Vec<Rule> = rules.iter().cloned().collect();
+    let mut gone = Vec::new();
+    for (type_id, after, is_new) in types_in(unit) {
+        let wanted = after.map(unique_fields).unwrap_or_default();
+        let is_wanted = |rule: &Rule| wanted.iter().any(|(field, how)| rule.is_of(type_id, field, *how));
+        gone.extend(list.extract_if(.., |rule| rule.type_id == type_id && !is_wanted(rule)));
+        list.iter_mut().filter(|rule| is_wanted(rule)).for_each(|rule| rule.is_building = false);
+        if is_new {
+            list.extend(wanted.iter().map(|(field, how)| Rule::new(type_id, field, *how, false)));
+        }
+    }
+    Ruled { list, gone }
+}
+
+#[async_trait]
+impl Store for Keeper {
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        self.inner.prepare(collections).await
+    }
+
+    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+        self.inner.read(collection, query, total).await
+    }
+
+    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
+        self.inner.frozen(max_time).await
+    }
+
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
+        self.inner.chunks(collection, query).await
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        self.inner.explain(collection, query).await
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        self.inner.aggregate(collection, query).await
+    }
+
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
+        self.inner.reserve_ids(collection, count).await
+    }
+
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        let is_kept = |change: &Change| [OBJECTS, TYPES].contains(&change.collection());
+        if unit.changes.iter().any(is_kept) { self.keep(unit).await } else { self.inner.commit(unit).await }
+    }
+
+    fn revision(&self, collection: &str) -> u64 {
+        self.inner.revision(collection)
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
+        self.inner.inspect(collections, now).await
+    }
+
+    fn traits(&self) -> Traits {
+        self.inner.traits()
+    }
+}
