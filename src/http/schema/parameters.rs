@@ -301,7 +301,7 @@ pub struct DanglingParameters {
     /// Only those that objects of this type have.
     #[param(required = false, minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     pub type_id: i64,
-    /// A page ends with the object that has the last of so many references.
+    /// How many references a page has, and the further ones of its last object.
     #[param(required = false, minimum = 1, maximum = 1000, default = 100)]
     pub limit: u64,
     /// `next` of the page before.

@@ -1,6 +1,6 @@
 //! The objects around an object, as a graph: breadth first, with one query for each level and direction. docs/api.md, Graph.
 //!
-//! *Invariant:* the queries leave out hidden objects, so these are in neither nodes, edges nor what is said to be cut.
+//! *Invariant:* the queries leave out hidden objects, so these are in neither nodes, edges nor `truncated`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Further objects next to these, by their ids: at most so many.
+    /// Further objects next to these, by their ids: `most` of them at most.
     async fn beyond(&mut self, level: &[usize], most: usize) -> Result<Vec<Found>, ServiceError> {
         let mut beyond = Vec::new();
         if self.query.direction != Direction::In

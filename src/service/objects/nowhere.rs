@@ -39,7 +39,7 @@ pub struct LostReference {
     pub reference: i64,
 }
 
-/// A place in the list, which is ordered by type and id: behind this object.
+/// A place in the list, which is ordered by type and id: after this object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place {
     /// The type of the object.
@@ -63,7 +63,7 @@ pub struct LostPage {
     pub next: Option<Place>,
 }
 
-/// The references behind a place, of all types or of one, until there are `most`. A page ends with the last reference of an
+/// The references after a place, of all types or of one, until there are `most`. A page ends with the last reference of an
 /// object, or when it has looked at enough objects.
 ///
 /// # Errors
@@ -170,7 +170,7 @@ fn has_looked_at_fields(types: &Types, caller: &Caller, entry: &TypeEntry) -> bo
 }
 
 /// Whether it is a reference that cannot lead to objects which are hidden from the caller. With others, hidden objects and none
-/// would be told apart.
+/// would be distinguishable.
 fn is_looked_at(types: &Types, caller: &Caller, entry: &TypeEntry, field: &Field) -> bool {
     let mut targets = entry.object_type.targets(field).peekable();
     let leads_anywhere = targets.peek().is_none();

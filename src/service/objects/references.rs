@@ -257,7 +257,7 @@ pub(crate) async fn before_cascade(services: &Services, caller: &Caller, type_id
     }
 }
 
-/// What happens to references of other types to the last objects of a type, which the unit removes together: at most so many.
+/// What happens to references of other types to the last objects of a type, which the unit removes together: `most` of them at most.
 ///
 /// # Errors
 /// As [`unit_for_removal`].

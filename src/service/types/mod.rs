@@ -219,9 +219,6 @@ pub async fn delete_type(
     let mut left = Left::default();
     if cascade {
         may_delete_objects(services, caller, id).await?;
-        if services.type_with_id(id).await?.is_some_and(|entry| !entry.object_type.active) {
-            return Err(keeps_objects(id));
-        }
         left = references::before_cascade(services, caller, id).await?;
     }
     let decide = async |stored: &RawDocument| {
