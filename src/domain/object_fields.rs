@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use bson::raw::RawBsonRef;
 use bson::{Bson, DateTime, Document, doc};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
@@ -261,7 +262,7 @@ impl FieldRules {
             if (is_read || is_sent) && rule.required && is_empty(&field.value) && !may_lack {
                 let pointer =
                     places[position].map_or_else(|| "/fields".to_owned(), |index| format!("/fields/{index}/value"));
-                violations.push(Violation::new(pointer, format!("the field {} needs a value", rule.name)));
+                violations.push(Violation::new(pointer, needs_value(&rule.name)));
             }
         }
         let beside = stored.iter().filter(|entry| !self.positions.contains_key(&entry.name));
@@ -362,20 +363,126 @@ impl FieldRule {
     }
 
     fn check_text(&self, text: &str) -> Result<Bson, String> {
-        if let Some(options) = &self.options
-            && !options.contains(text)
-        {
-            let mut known: Vec<&str> = options.iter().map(String::as_str).collect();
-            known.sort_unstable();
-            return Err(format!("must be one of the options {}", known.join(", ")));
-        }
-        match &self.pattern {
-            Some(pattern) if !pattern.is_match(text).unwrap_or(false) => {
+        match (self.broken_by(text), &self.options, &self.pattern) {
+            (Some(Rule::Options), Some(options), _) => {
+                let mut known: Vec<&str> = options.iter().map(String::as_str).collect();
+                known.sort_unstable();
+                Err(format!("must be one of the options {}", known.join(", ")))
+            }
+            (Some(_), _, Some(pattern)) => {
                 Err(format!("must match the pattern of the field {}: {}", self.name, quoted(written(pattern))))
             }
             _ => Ok(Bson::String(text.to_owned())),
         }
     }
+
+    /// The rule that a text breaks.
+    fn broken_by(&self, text: &str) -> Option<Rule> {
+        if self.options.as_ref().is_some_and(|options| !options.contains(text)) {
+            return Some(Rule::Options);
+        }
+        let pattern = self.pattern.as_ref()?;
+        (!pattern.is_match(text).unwrap_or(false)).then_some(Rule::Regex)
+    }
+}
+
+/// The rule that keeps a stored object from fitting its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// The value is of another kind than the field.
+    Kind,
+    /// The field would take the value, and store it in another form.
+    Form,
+    /// The value is none of the options.
+    Options,
+    /// The value does not match the pattern.
+    Regex,
+    /// There is no value, and the field needs one.
+    Required,
+    /// The value refers to an object of another type.
+    RefTypes,
+    /// The type has no such field.
+    Unknown,
+    /// The field is there twice.
+    Twice,
+}
+
+impl Rule {
+    /// All names.
+    pub const NAMES: [&str; 8] = ["kind", "form", "options", "regex", "required", "ref_types", "unknown", "twice"];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// Stored values against the rules: what a new object with these fields would be refused for.
+impl FieldRules {
+    /// How many fields the type has.
+    pub fn count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// The name of the field at a position.
+    pub fn name(&self, position: usize) -> &str {
+        &self.rules[position].name
+    }
+
+    /// The position of a field. `guess` is looked at first: the entries of an object mostly have the order of its type.
+    pub fn position(&self, name: &str, guess: usize) -> Option<usize> {
+        if self.rules.get(guess).is_some_and(|rule| rule.name == name) {
+            return Some(guess);
+        }
+        self.positions.get(name).copied()
+    }
+
+    /// Whether an object without an entry for the field would be refused.
+    pub fn needs_entry(&self, position: usize) -> bool {
+        let rule = &self.rules[position];
+        rule.required && is_empty(&rule.default)
+    }
+
+    /// The types that a value of the field may refer to; empty: any, or it does not refer.
+    pub fn targets(&self, position: usize) -> &[i64] {
+        &self.rules[position].type_ids
+    }
+
+    /// The rule that a stored value of the field breaks. References are not looked up.
+    pub fn broken(&self, position: usize, value: RawBsonRef<'_>) -> Option<Rule> {
+        let rule = &self.rules[position];
+        if let (ValueKind::Text, RawBsonRef::String(text)) = (rule.kind, value) {
+            return rule.broken_by(text).or_else(|| (rule.required && text.is_empty()).then_some(Rule::Required));
+        }
+        if rule.kind == ValueKind::Any && !rule.required {
+            return None;
+        }
+        // What cannot be read is not of the kind.
+        let Ok(value) = Bson::try_from(value) else { return Some(Rule::Kind) };
+        match rule.check(&value, None, "", &mut Vec::new()) {
+            Err(_) if rule.kind == ValueKind::Options && value.as_array().is_some() => Some(Rule::Options),
+            Err(_) => Some(Rule::Kind),
+            Ok(kept) if !same(&kept, &value) => Some(Rule::Form),
+            Ok(_) => (rule.required && is_empty(&value)).then_some(Rule::Required),
+        }
+    }
+
+    /// Why a value breaks a rule, for people.
+    pub fn reason(&self, position: usize, broken: Rule, value: &Bson) -> String {
+        let rule = &self.rules[position];
+        match (broken, value) {
+            (Rule::Required, _) => needs_value(&rule.name),
+            (Rule::Form, _) => {
+                "is stored in another form than that of the field; a PUT of the object changes it".to_owned()
+            }
+            (Rule::Options | Rule::Regex, Bson::String(text)) => rule.check_text(text).err().unwrap_or_default(),
+            _ => rule.kind.expectation().to_owned(),
+        }
+    }
+}
+
+fn needs_value(name: &str) -> String {
+    format!("the field {name} needs a value")
 }
 
 /// The maximum number of items of a list in one field.
@@ -565,18 +672,21 @@ fn pattern_of(field: &Document) -> Option<&str> {
     field.get_str("regex").ok().filter(|pattern| !pattern.is_empty())
 }
 
-/// The condition on stored entries of values that the field would not take now, by its kind, its options, its pattern, and
-/// whether it is required; nothing where it takes all.
+/// The condition on stored entries with values that do not fit the field: what [`FieldRules::broken`] says, as a filter. Nothing
+/// where every value fits. Targets of references are not asked for.
 pub fn misfit(field: &Field) -> Option<Document> {
     let mut odd: Vec<Document> = Vec::new();
     odd.extend(unfit(field).into_iter().map(|condition| doc! {"value": condition}));
+    if ValueKind::of(field) == ValueKind::Number {
+        odd.push(doc! {"value": {"$in": [f64::NAN, f64::INFINITY, f64::NEG_INFINITY]}});
+    }
     if field.required {
         odd.extend([doc! {"value": {"$in": [null, ""]}}, doc! {"value": {"$size": 0}}]);
     }
     let is_text = ValueKind::of(field).is_text();
     if let Some(pattern) = field.regex.as_ref().filter(|pattern| is_text && compile_pattern(pattern).is_ok()) {
         let whole = format!("{BEFORE}{pattern}{BEHIND}");
-        odd.push(doc! {"value": {"$type": "string", "$ne": "", "$not": {"$regex": whole}}});
+        odd.push(doc! {"value": {"$type": "string", "$not": {"$regex": whole}}});
     }
     (!odd.is_empty()).then(|| doc! {"name": &field.name, "$or": odd})
 }

@@ -17,7 +17,7 @@ use crate::query::QueryError;
 use crate::service::accounts::AccountError;
 use crate::service::accounts::sign_on::SignOnError;
 use crate::service::exchange::import::ImportReport;
-use crate::service::{ErrorCode, ServiceError};
+use crate::service::{ChangedSince, Conflict, ErrorCode, ServiceError};
 use crate::store::StoreError;
 
 /// Seconds after which a retry makes sense when the store is unavailable.
@@ -42,6 +42,7 @@ pub struct ApiError {
     message: String,
     errors: Violations,
     report: Option<Box<serde_json::Value>>,
+    changed_since: Option<Box<ChangedSince>>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -68,6 +69,14 @@ pub(super) struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = ImportReport)]
     report: Option<&'a serde_json::Value>,
+    /// The changes that stand against an undo.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(required = false)]
+    conflicts: &'a [Conflict],
+    /// How many more changes stand against it; 100 are listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    conflicts_left_out: usize,
     /// As in the header `X-Request-ID`.
     request_id: &'a str,
     /// RFC 9457: a page that explains the code.
@@ -94,7 +103,7 @@ impl ApiError {
     /// An error with its code, which knows the status, and a sentence.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let message = clipped(message.into());
-        Self { code, message, errors: Violations::new(), report: None, headers: Vec::new() }
+        Self { code, message, errors: Violations::new(), report: None, changed_since: None, headers: Vec::new() }
     }
 
     /// 400 for a query parameter.
@@ -254,6 +263,8 @@ impl ApiError {
             errors: self.errors.listed(),
             errors_left_out: self.errors.left_out(),
             report: self.report.as_deref(),
+            conflicts: self.changed_since.as_deref().map_or(&[], |since| &since.conflicts),
+            conflicts_left_out: self.changed_since.as_deref().map_or(0, |since| since.left_out),
             request_id,
             r#type: &format!(
                 "{}{ERRORS_PAGE}#{}",
@@ -311,6 +322,9 @@ impl From<ServiceError> for ApiError {
             ServiceError::Clash { code, places } => Self::new(code, message).at(places),
             ServiceError::Query(error) => error.into(),
             ServiceError::PreconditionFailed(_) => Self::new(ErrorCode::PreconditionFailed, message),
+            ServiceError::ChangedSince(since) => {
+                Self { changed_since: Some(Box::new(since)), ..Self::new(ErrorCode::ChangedSince, message) }
+            }
             ServiceError::KeyReused => Self::new(ErrorCode::IdempotencyKeyReused, message),
             ServiceError::Contended(_) => unavailable(ErrorCode::Contended, message),
             ServiceError::Password(error) => AuthError::from(error).into(),

@@ -29,6 +29,7 @@ pub mod openapi;
 pub mod outermost;
 pub mod params;
 mod path;
+mod plan;
 mod references;
 mod rights;
 mod root;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::http::{StatusCode, header};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use bson::Bson;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ use crate::service::history::as_of::AccessLists;
 use crate::service::history::revert::deleted_object;
 use crate::service::objects::references::Left;
 use crate::service::objects::visible::VisibleObject;
-use crate::service::objects::{self as service, View};
+use crate::service::objects::{self as service, Unclean, View};
 use crate::service::objects::{by_value, field_names, free, references, rendering};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
@@ -115,6 +115,9 @@ pub(super) async fn list_references(
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
+/// Marks requests of clients of DATAGERRY: for them an object is unclean by the names of its fields alone.
+pub(super) struct NamesAlone;
+
 operation! {
     /// Find the first free address of a network.
     ///
@@ -158,7 +161,8 @@ pub(super) async fn list_unclean(
     };
     let params = with_fields(&state, &caller.0, &sent, read).await?;
     let query = params.query.clone();
-    let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
+    let by = if request.extensions().get::<NamesAlone>().is_some() { Unclean::Names } else { Unclean::NamesOrValues };
+    let listed = service::list_unclean(&state.services, &caller.0, (type_id.0, by), query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }

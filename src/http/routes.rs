@@ -12,7 +12,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
 use super::caller::{TimeBudget, authorize, without_body};
-use super::history::{changes, diff, entries, restoring};
+use super::history::{changes, diff, entries, restoring, undoing};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
     aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, rights, root, types,
@@ -96,6 +96,7 @@ routes! {
     GET "/rest/changes/", SignedIn, changes::list_changes;
     GET "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
     QUERY "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
+    POST "/rest/logs/undo", Right("base.framework.log.view"), undoing::undo_request;
 
     GET "/rest/export/objects", Right("base.export.object.*"), exchange::export_objects;
     POST "/rest/import/objects", Right("base.import.object.*"), exchange::import_objects;

@@ -8,15 +8,17 @@ use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, Call, Edit};
 use super::caller::WARNING;
 use super::envelope::{self, ISO_TIME, Wire};
+use super::error::ApiError;
 use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::objects::with_left;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
+use super::plan;
 use super::schema::{
-    At, Cascade, DeletedWith, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type,
-    TypeBody, TypePatch, Updated, operation,
+    At, Cascade, DeletedWith, DryRun, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type,
+    TypeBody, TypePatch, TypePlan, Updated, operation,
 };
 use super::sent::Sent;
 use super::state::HttpState;
@@ -85,12 +87,24 @@ pub(super) async fn create_type(Call { state, request, caller }: Call, key: Idem
     Ok(warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, warnings))
 }
 
+/// Whether a change is only planned.
+fn is_dry_run(state: &HttpState, request: &HttpRequest) -> Result<bool, ApiError> {
+    let sent = Parameters::of(request)?;
+    sent.only(&["dry_run"], state.params.unknown)?;
+    sent.flag("dry_run")
+}
+
 operation! {
     /// Replace a type.
-    update_type: params(IfMatch), request_body = TypeBody, responses((status = 202, body = Updated<Type>))
+    update_type:
+        params(IfMatch, DryRun),
+        request_body = TypeBody,
+        responses((status = 200, body = Single<TypePlan>), (status = 202, body = Updated<Type>))
 }
 pub(super) async fn update_type(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
-    state.no_parameters(&request)?;
+    if is_dry_run(&state, &request)? {
+        return plan::shown(&state, service::plan_update(&state.services, &caller, id, &condition, &body.0).await?);
+    }
     let updated = service::update_type(&state.services, &caller, id, &condition, &body.0).await?;
     answered(&state, &request, updated)
 }
@@ -98,12 +112,14 @@ pub(super) async fn update_type(Edit { state, request, caller, id, condition }: 
 operation! {
     /// Merge a patch into a type.
     patch_type:
-        params(IfMatch),
+        params(IfMatch, DryRun),
         request_body(content((TypePatch = "application/json"), (TypePatch = "application/merge-patch+json"))),
-        responses((status = 202, body = Updated<Type>))
+        responses((status = 200, body = Single<TypePlan>), (status = 202, body = Updated<Type>))
 }
 pub(super) async fn patch_type(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
-    state.no_parameters(&request)?;
+    if is_dry_run(&state, &request)? {
+        return plan::shown(&state, service::plan_patch(&state.services, &caller, id, &condition, &patch.0).await?);
+    }
     let updated = service::patch_type(&state.services, &caller, id, &condition, &patch.0).await?;
     answered(&state, &request, updated)
 }

@@ -35,6 +35,9 @@ pub enum ServiceError {
     /// `If-Match` names a state other than the stored one.
     #[error("{0}")]
     PreconditionFailed(String),
+    /// What a request changed has been changed since, so it cannot be undone.
+    #[error("{}", .0.message())]
+    ChangedSince(ChangedSince),
     /// The idempotency key belongs to another request.
     #[error("another request came under this Idempotency-Key; take a new one")]
     KeyReused,
@@ -47,6 +50,46 @@ pub enum ServiceError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// How many conflicts are named.
+const MOST_CONFLICTS: usize = 100;
+
+/// A change that stands against an undo.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+pub struct Conflict {
+    /// `objects`, `types` or `categories`.
+    pub resource: String,
+    /// The id of what was changed.
+    pub public_id: i64,
+    /// The sequence of the log entry; nothing where another tool changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<i64>,
+    /// What was done, as in log entries.
+    pub action: String,
+}
+
+/// The first changes that stand against an undo, and the number of the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedSince {
+    /// Those that are named.
+    pub conflicts: Vec<Conflict>,
+    /// How many are not.
+    pub left_out: usize,
+}
+
+impl ChangedSince {
+    /// Of all conflicts.
+    pub fn of(mut conflicts: Vec<Conflict>) -> Self {
+        let left_out = conflicts.len().saturating_sub(MOST_CONFLICTS);
+        conflicts.truncate(MOST_CONFLICTS);
+        Self { conflicts, left_out }
+    }
+
+    fn message(&self) -> String {
+        let changed = counted((self.conflicts.len() + self.left_out) as u64, "resource");
+        format!("{changed} of the request changed again since, so nothing was undone; undo the later changes first")
+    }
 }
 
 impl ServiceError {

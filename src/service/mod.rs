@@ -34,7 +34,7 @@ pub mod upkeep;
 pub mod webhooks;
 
 pub use self::accounts::directory::Caller;
-pub use self::error::ServiceError;
+pub use self::error::{ChangedSince, Conflict, ServiceError};
 pub use self::error_code::ErrorCode;
 pub use self::queries::list_query::{ListQuery, Stages};
 pub use self::services::Services;

@@ -96,6 +96,8 @@ const PAST: Of = Operations(&[
     "revert_category",
     "replay_webhook",
 ]);
+/// The operation that undoes a request.
+const UNDO: Of = Operations(&["undo_request"]);
 /// Operations that take an `Idempotency-Key`.
 const ONCE: Of = Operations(&[
     "import_objects",
@@ -193,11 +195,11 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::ObjectPublicIdTaken => {
             &[Operations(&["create_object", "create_objects", "restore_object"]), BY_VALUE]
         }
-        ErrorCode::TypeMissing => &[OBJECT_WRITES, BY_VALUE],
+        ErrorCode::TypeMissing => &[OBJECT_WRITES, BY_VALUE, UNDO],
         ErrorCode::ObjectReferenced => &[OBJECT_DELETES, Operations(&["delete_type"])],
         ErrorCode::IdInvalid => &[Variable("public_ids"), Operations(&["delete_object"])],
         ErrorCode::TooManyIds => &[OBJECT_DELETES],
-        ErrorCode::TooManyObjects => &[BULK_WRITES],
+        ErrorCode::TooManyObjects => &[BULK_WRITES, UNDO],
         ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
         ErrorCode::ExportDoesNotFit => &[EXPORTS],
         ErrorCode::ImportRefused | ErrorCode::ImportRepeated => &[IMPORTS],
@@ -207,10 +209,10 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::ObjectValueTaken => &[OBJECT_STORES],
         ErrorCode::StateInvalid => &[Operations(&["set_state"])],
         ErrorCode::TypePublicIdTaken => &[Operations(&["create_type", "restore_type"])],
-        ErrorCode::TypeNameTaken => &[TYPE_WRITES],
+        ErrorCode::TypeNameTaken => &[TYPE_WRITES, UNDO],
         ErrorCode::TypeInUse => &[Operations(&["delete_type"])],
         ErrorCode::CategoryPublicIdTaken => &[Operations(&["create_category", "restore_category"])],
-        ErrorCode::CategoryNameTaken => &[CATEGORY_WRITES],
+        ErrorCode::CategoryNameTaken => &[CATEGORY_WRITES, UNDO],
         ErrorCode::UserPublicIdTaken => &[Operations(&["create_user"])],
         ErrorCode::UserUserNameTaken => &[USER_WRITES],
         ErrorCode::UserNameConfusable => &[USER_WRITES],
@@ -236,6 +238,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
             USER_WRITES,
             GROUP_WRITES,
             SETTING_WRITES,
+            UNDO,
             Operations(&["create_token"]),
         ],
         ErrorCode::TokenMissing => &[Protected],
@@ -245,10 +248,10 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightMissing => &[Rights],
         ErrorCode::RightsExceeded => &[GRANTS],
         ErrorCode::SignOnRefused => &[Protected],
-        ErrorCode::AclDenied => &[OBJECT_PERMITS, BY_VALUE],
-        ErrorCode::TypeInactive => &[OBJECT_WRITES, BY_VALUE, Operations(&["delete_type"])],
+        ErrorCode::AclDenied => &[OBJECT_PERMITS, BY_VALUE, UNDO],
+        ErrorCode::TypeInactive => &[OBJECT_WRITES, BY_VALUE, UNDO, Operations(&["delete_type"])],
         ErrorCode::NotFound => &[Variable("")],
-        ErrorCode::ObjectNotFound => &[OBJECT_BY_ID],
+        ErrorCode::ObjectNotFound => &[OBJECT_BY_ID, UNDO],
         ErrorCode::TypeNotFound => &[
             Below("/rest/types/{public_id}"),
             Below("/rest/objects/clean/"),
@@ -265,10 +268,12 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}")],
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
         ErrorCode::WebhookNotFound => &[Below("/rest/webhooks/{public_id}")],
+        ErrorCode::RequestNotFound => &[UNDO],
+        ErrorCode::ChangedSince => &[UNDO],
         ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
         ErrorCode::NetworkFull => &[FREE],
         ErrorCode::HistoryGone => &[PAST],
-        ErrorCode::HistoryUnknown => &[PAST, RESTORES],
+        ErrorCode::HistoryUnknown => &[PAST, RESTORES, UNDO],
         ErrorCode::MethodNotAllowed => &[Operations(&[])],
         ErrorCode::IdempotencyKeyInUse => &[ONCE],
         ErrorCode::TokenMadeBefore => &[Operations(&["create_token"])],

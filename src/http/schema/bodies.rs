@@ -12,7 +12,7 @@ use crate::domain::user::{
 };
 use crate::domain::{
     category_input, group_input, object_fields, object_input, revert_input, setting_input, token_input, type_input,
-    user_input, webhook_input,
+    undo_input, user_input, webhook_input,
 };
 use crate::json::merge;
 
@@ -76,6 +76,8 @@ named! {
     LoginBody,
     /// Which state comes back.
     RevertBody,
+    /// Which request is undone.
+    UndoBody,
 }
 
 /// The schemas of bodies by name.
@@ -111,7 +113,20 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("WebhookPatch", patch(&webhook_input::WEBHOOK, &webhook_rules())),
         ("LoginBody", body(&user_input::LOGIN, &login_rules())),
         ("RevertBody", body(&revert_input::REVERT, &revert_rules())),
+        ("UndoBody", body(&undo_input::UNDO, &undo_rules())),
     ]
+}
+
+fn undo_rules() -> Value {
+    let request_id = json!({
+        "minLength": 1,
+        "maxLength": undo_input::LONGEST_REQUEST_ID,
+        "pattern": "^[A-Za-z0-9._-]+$",
+        "description": "The id of a request: the header `X-Request-ID` of its answer, and `request_id` of its log entries.",
+        "example": "4f8b5c05",
+    });
+    let dry_run = json!({"default": false, "description": "Whether to tell what would be undone, and store nothing."});
+    json!({"properties": {"request_id": request_id, "dry_run": dry_run}})
 }
 
 fn revert_rules() -> Value {

@@ -26,17 +26,18 @@ pub(super) use operation;
 pub(super) use self::bodies::{
     CategoryBody, CategoryPatch, GroupBody, GroupPatch, LoginBody, NewObject, NewSetting, NewToken, NewUser,
     ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, PipelineBody, RevertBody, SettingBody, SettingPatch, StateBody,
-    TypeBody, TypePatch, UserBody, UserPatch, WebhookBody, WebhookPatch,
+    TypeBody, TypePatch, UndoBody, UserBody, UserPatch, WebhookBody, WebhookPatch,
 };
 pub(super) use self::parameters::{
-    At, Atomic, Cascade, CategoryListing, DanglingParameters, DescriptionVersion, Explain, ExportParameters, Following,
-    Forget, GraphParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters, Listing, Moments,
-    ObjectListing, OfAddresses, Paging, References, Replay, RightListing, RouteInQuestion, Selected,
+    At, Atomic, Cascade, CategoryListing, DanglingParameters, DescriptionVersion, DryRun, Explain, ExportParameters,
+    Following, Forget, GraphParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters,
+    Listing, Moments, ObjectListing, OfAddresses, Paging, References, Replay, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
-    Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, CreatedObjects, DanglingReferences,
-    Deleted, DeletedObjects, DeletedWith, Delivery, Diff, FreeAddress, Group, Health, Inserted, InsertedSetting,
-    InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry, ObjectGraph, RemovedObjects, RenderedObject,
-    Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Tested, Type, Updated, User,
-    UserSetting, UserToken, Webhook, WrittenObject,
+    Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, ComparedObjects, CreatedObjects,
+    DanglingReferences, Deleted, DeletedObjects, DeletedWith, Delivery, Dependent, Diff, FreeAddress, Group, Health,
+    Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry, Misfit, Misfits,
+    ObjectGraph, RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
+    StoredObject, Tested, Type, TypeDifference, TypePlan, UndoneRequest, UndoneResource, Updated, User, UserSetting,
+    UserToken, Webhook, WrittenObject,
 };

@@ -276,6 +276,15 @@ pub struct RightListing {
     pub optional: String,
 }
 
+/// The parameters for changing a type.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DryRun {
+    /// `true` changes nothing and answers the plan of the change: what differs, and which objects would not fit.
+    #[param(required = false, default = false)]
+    pub dry_run: bool,
+}
+
 /// The parameters for deleting a type.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -96,6 +96,99 @@ pub struct Updated<T: ToSchema> {
     tail: Tail,
 }
 
+/// What a change of a type would do. Nothing is changed.
+#[derive(Serialize, ToSchema)]
+pub struct TypePlan {
+    /// The type.
+    pub type_id: i64,
+    /// The most serious class of the differences: `allowed`, `needs_check`, `needs_migration` or `refused`.
+    pub class: String,
+    /// What differs.
+    pub differences: Vec<TypeDifference>,
+    /// How many objects were compared with the new type; null for a caller who may not read them.
+    #[schema(required)]
+    pub objects: Option<ComparedObjects>,
+    /// Objects that do not fit the new type for a reason that no difference explains.
+    pub misfits: Vec<Misfits>,
+    /// How often further fields were met that the type does not have.
+    pub misfits_left_out: u64,
+}
+
+/// How many objects were compared with a type.
+#[derive(Serialize, ToSchema)]
+pub struct ComparedObjects {
+    /// How many there are.
+    pub total: u64,
+    /// How many of them do not fit.
+    pub unfit: u64,
+}
+
+/// A difference between a type and its new state.
+#[derive(Serialize, ToSchema)]
+pub struct TypeDifference {
+    /// What differs, for instance `kind`, `required` or `field_removed`.
+    pub change: String,
+    /// The name of the field, the section or the link; null for the type itself.
+    #[schema(required)]
+    pub name: Option<String>,
+    /// `allowed`, `needs_check`, `needs_migration` or `refused`.
+    pub class: String,
+    /// What it was.
+    pub from: Value,
+    /// What it becomes.
+    pub to: Value,
+    /// For a removed field: the new field that it may have become.
+    #[schema(required)]
+    pub may_be_renamed_to: Option<String>,
+    /// Why it is refused.
+    #[schema(required)]
+    pub reason: Option<String>,
+    /// How many objects it keeps from fitting; null for a caller who may not read them.
+    #[schema(required)]
+    pub objects: Option<u64>,
+    /// These objects, by field and rule.
+    pub misfits: Vec<Misfits>,
+    /// What names the field or section that it takes away.
+    pub dependents: Vec<Dependent>,
+}
+
+/// The objects that break one rule of a field.
+#[derive(Serialize, ToSchema)]
+pub struct Misfits {
+    /// The name of the field.
+    pub field: String,
+    /// `kind`, `form`, `options`, `regex`, `required`, `ref_types`, `unknown` or `twice`.
+    pub rule: String,
+    /// How many objects break it.
+    pub objects: u64,
+    /// The first 100 of them by their ids.
+    pub first: Vec<Misfit>,
+}
+
+/// An object that breaks a rule of a field.
+#[derive(Serialize, ToSchema)]
+pub struct Misfit {
+    /// Its id.
+    pub public_id: i64,
+    /// What it has there; null for nothing.
+    pub value: Value,
+    /// Why the type does not take it.
+    pub reason: String,
+}
+
+/// Something that names what a difference takes away.
+#[derive(Serialize, ToSchema)]
+pub struct Dependent {
+    /// `types` or `webhooks`.
+    pub resource: String,
+    /// Its id.
+    pub public_id: i64,
+    /// `summaries` of a field, a `ref-section`, or the `filter` of a webhook.
+    pub place: String,
+    /// The name of that field, section or webhook.
+    pub name: String,
+}
+
 /// A resource that was deleted.
 #[derive(Serialize, ToSchema)]
 pub struct Deleted<T: ToSchema> {
@@ -580,6 +673,38 @@ pub struct LogEntry {
     pub request_id: Option<String>,
     /// How to go back: `was` has earlier values by their JSON pointers.
     pub changes: Value,
+}
+
+/// What an undo did.
+#[derive(Serialize, ToSchema)]
+pub struct UndoneRequest {
+    /// The request that was undone.
+    pub request_id: String,
+    /// Whether nothing was stored.
+    pub dry_run: bool,
+    /// How many resources became what they were.
+    pub reverted: u64,
+    /// How many came back that the request deleted.
+    pub restored: u64,
+    /// How many went that the request created.
+    pub deleted: u64,
+    /// How many were already as they had been.
+    pub unchanged: u64,
+    /// In how many units it was stored; 0 when nothing was.
+    pub units: u64,
+    /// The first 1,000 of the changed resources.
+    pub resources: Vec<UndoneResource>,
+}
+
+/// What an undo did to a resource.
+#[derive(Serialize, ToSchema)]
+pub struct UndoneResource {
+    /// `objects`, `types` or `categories`.
+    pub resource: String,
+    /// Its id.
+    pub public_id: i64,
+    /// `reverted`, `restored` or `deleted`.
+    pub action: String,
 }
 
 /// A page of changes.

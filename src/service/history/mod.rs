@@ -4,7 +4,7 @@
 //! the changes of a request. [`crate::history`] says what an entry is.
 //!
 //! Below the use cases are [`recorder`], [`feed`], [`as_of`] and what they need. Above them are [`entries`], [`moments`],
-//! [`diff`], [`revert`], [`changes`] and [`events`], which know callers, rights and rules. [`plain`] says which values
+//! [`diff`], [`revert`], [`undo`], [`changes`] and [`events`], which know callers, rights and rules. [`plain`] says which values
 //! they may show.
 
 pub mod as_of;
@@ -29,4 +29,5 @@ pub mod recorder;
 mod rehearsal;
 mod resources;
 pub mod revert;
+pub mod undo;
 pub mod verify;

@@ -36,12 +36,12 @@ use super::types::catalog::{TypeEntry, inactive, is_inactive};
 use super::types::late;
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
-use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
+use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference, misfit};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::on_delete::OnDelete;
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Limits, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, Shared, StoreError, Unit};
 
 /// The maximum number of ids in one bulk delete.
@@ -519,19 +519,28 @@ pub async fn set_state(
     Ok(Some(VisibleObject::of(services, caller, after).await?))
 }
 
-/// Narrows a list to the unclean objects of a type: those whose field names are not exactly the type's.
+/// What makes an object unclean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unclean {
+    /// Its field names are not exactly the type's.
+    Names,
+    /// That, or a value that its field does not take.
+    NamesOrValues,
+}
+
+/// Narrows a list to the unclean objects of a type.
 ///
 /// # Errors
 /// [`ErrorCode::TypeNotFound`], and errors of the store.
 pub async fn list_unclean(
     services: &Services,
     caller: &Caller,
-    type_id: i64,
+    (type_id, by): (i64, Unclean),
     mut query: ListQuery,
     view: View,
 ) -> Result<Listed, ServiceError> {
     let entry = existing_type(services, type_id).await?;
-    query.filter = query.filter.and(unclean(&entry));
+    query.filter = query.filter.and(unclean(&entry, by));
     list_objects(services, caller, query, view).await
 }
 
@@ -547,7 +556,7 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
     let mut last_id = 0_i64;
     loop {
         let filter =
-            unclean(&entry).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &crate::query::Limits::NONE)?);
+            unclean(&entry, Unclean::Names).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &Limits::NONE)?);
         let mut query =
             FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
         query.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &query.filter)?);
@@ -581,14 +590,19 @@ async fn clean_object(services: &Services, entry: &TypeEntry, id: i64) -> Result
     Ok(as_action(Action::Clean, changed).await?.1)
 }
 
-/// An object is clean when it has as many entries as its type has fields and each field's name is among them.
-fn unclean(entry: &TypeEntry) -> Filter {
-    let names: Vec<Bson> = entry.object_type.fields.iter().map(|field| Bson::from(field.name.as_str())).collect();
-    let size = i64::try_from(names.len()).unwrap_or(i64::MAX);
-    let mut wrong = vec![doc! {"fields": {"$not": {"$size": size}}}];
-    wrong.extend(names.into_iter().map(|name| doc! {"fields.name": {"$ne": name}}));
+/// An object is clean when it has as many entries as its type has fields, each field's name is among them, and no entry has a
+/// value that its field does not take.
+fn unclean(entry: &TypeEntry, by: Unclean) -> Filter {
+    let fields = &entry.object_type.fields;
+    let mut wrong = vec![doc! {"fields": {"$not": {"$size": i64::try_from(fields.len()).unwrap_or(i64::MAX)}}}];
+    wrong.extend(fields.iter().map(|field| doc! {"fields.name": {"$ne": &field.name}}));
+    if by == Unclean::NamesOrValues {
+        let values = fields.iter().filter_map(misfit).map(|odd| doc! {"fields": {"$elemMatch": odd}});
+        // A pattern may be one that filters do not take.
+        wrong.extend(values.filter(|odd| Filter::parse(odd, &Limits::NONE).is_ok()));
+    }
     let document = doc! {"type_id": entry.object_type.public_id, "$or": wrong};
-    Filter::parse(&document, &crate::query::Limits::NONE).expect("the condition is made of known operators")
+    Filter::parse(&document, &Limits::NONE).expect("the condition is made of known operators")
 }
 
 async fn existing_type(services: &Services, type_id: i64) -> Result<Arc<TypeEntry>, ServiceError> {

@@ -22,6 +22,11 @@ pub(crate) fn absent_target(id: i64) -> String {
     format!("object {id} does not exist")
 }
 
+/// The message about a reference to an object of another type.
+pub(crate) fn other_type(id: i64, type_ids: &[i64]) -> String {
+    format!("object {id} is of none of the types {type_ids:?}")
+}
+
 impl Targets {
     /// The objects that exist and, if `visible` is given, match it.
     ///
@@ -58,6 +63,11 @@ impl Targets {
         self.0.contains_key(&id)
     }
 
+    /// The type of an object, if that exists.
+    pub(crate) fn type_of(&self, id: i64) -> Option<Option<i64>> {
+        self.0.get(&id).copied()
+    }
+
     /// References to objects that do not exist or have another type than the field allows.
     pub(crate) fn dangling(&self, references: &[Reference]) -> Violations {
         let wrong = references
@@ -72,7 +82,7 @@ impl Targets {
         match self.0.get(id) {
             None => Some(absent_target(*id)),
             Some(type_id) if type_ids.is_empty() || type_id.is_some_and(|id| type_ids.contains(&id)) => None,
-            Some(_) => Some(format!("object {id} is of none of the types {type_ids:?}")),
+            Some(_) => Some(other_type(*id, type_ids)),
         }
     }
 }

@@ -360,6 +360,14 @@ fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry
     (entry.document.as_bytes() == document.as_bytes()).then(|| Arc::clone(entry))
 }
 
+/// A type that is not stored yet.
+///
+/// # Errors
+/// When it is no type.
+pub(crate) fn compiled(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
+    compile(document)
+}
+
 fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
     let object_type = ObjectType::from_document(document)?;
     let rules = FieldRules::of(&object_type);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::catalog::{self, TypeEntry, VIEW_TYPES};
 use crate::domain::category_input::CATEGORY;
@@ -149,16 +149,7 @@ pub async fn delete_category(
     id: i64,
     if_match: &IfMatch,
 ) -> Result<(RawDocumentBuf, u64), ServiceError> {
-    let decide = async |before: &RawDocument| {
-        let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
-        let parent = resource::decode(before)?.get("parent").cloned().unwrap_or(Bson::Null);
-        let move_up = Change::UpdateMany {
-            collection: Categories::COLLECTION,
-            filter: Filter::equals("parent", id),
-            update: Update::set("parent", parent),
-        };
-        Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE.into(), at }))
-    };
+    let decide = async |before: &RawDocument| without_category(services, id, Some(before), &[]).await;
     for _ in 0..resource::DECISIONS {
         match resource::remove::<Categories>(services, id, if_match, decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
@@ -169,6 +160,73 @@ pub async fn delete_category(
         }
     }
     Err(contended())
+}
+
+/// The other changes of a deletion of a category: its children move up, but for those that the same unit changes itself.
+///
+/// # Errors
+/// Errors of the store.
+pub(crate) async fn without_category(
+    services: &Services,
+    id: i64,
+    before: Option<&RawDocument>,
+    changed: &[i64],
+) -> Result<Unit, ServiceError> {
+    let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
+    let before = before.map(resource::decode).transpose()?;
+    let parent = before.and_then(|before| before.get("parent").cloned()).unwrap_or(Bson::Null);
+    let move_up = Change::UpdateMany {
+        collection: Categories::COLLECTION,
+        filter: Filter::equals("parent", id).and(super::none_with(changed)),
+        update: Update::set("parent", parent),
+    };
+    Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE.into(), at }))
+}
+
+/// A category as it was, as a new state of what it is.
+///
+/// # Errors
+/// Violations of today's rules.
+pub(crate) fn as_it_was(past: &Document, present: Option<&Document>, now: DateTime) -> Result<Document, ServiceError> {
+    let names = ["name", "label", "parent", "types", "meta"];
+    let body: Document = names.iter().filter_map(|name| Some(((*name).to_owned(), past.get(name)?.clone()))).collect();
+    let accepted = category_input::read(&body).map_err(ServiceError::Violations)?;
+    Ok(category_input::updated(accepted, present.unwrap_or(past), now))
+}
+
+/// Checks the links of several categories that are stored together with these types and categories. Returns the conditions
+/// under which they stay true.
+///
+/// # Errors
+/// Violations: a parent or a type that does not exist, and a cycle.
+pub(crate) async fn links_hold(
+    services: &Services,
+    stored: &[(i64, Document)],
+    (types, categories): (&HashSet<i64>, &HashSet<i64>),
+) -> Result<Vec<Condition>, ServiceError> {
+    let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
+    let mut conditions = vec![Condition::Unchanged { scope: SCOPE.into(), at }];
+    let known = services.types.anew(&*services.store, services.max_time).await?;
+    let mut parents = parents(services).await?;
+    parents.extend(categories.iter().map(|id| (*id, None)));
+    parents.extend(stored.iter().map(|(id, category)| (*id, category.get_i64("parent").ok())));
+    let mut violations = Violations::new();
+    for (id, category) in stored {
+        for type_id in category.get_array("types").into_iter().flatten().filter_map(Bson::as_i64) {
+            if known.get(type_id).is_some() && !types.contains(&type_id) {
+                let filter = Filter::equals("public_id", type_id);
+                conditions.push(Condition::Exists { collection: resource::Types::COLLECTION, filter });
+            } else if !types.contains(&type_id) {
+                violations.push(Violation::new("/types", format!("category {id}: type {type_id} does not exist")));
+            }
+        }
+        if let Some(violation) =
+            category.get_i64("parent").ok().and_then(|parent| wrong_parent(&parents, parent, Some(*id)))
+        {
+            violations.push(violation);
+        }
+    }
+    if violations.is_empty() { Ok(conditions) } else { Err(ServiceError::Violations(violations)) }
 }
 
 /// Checks that parent and types exist and that the parent is not below `id`. Returns the conditions under which this
@@ -205,26 +263,32 @@ async fn check_links(
 }
 
 async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Result<Option<Violation>, ServiceError> {
+    Ok(wrong_parent(&parents(services).await?, parent, id))
+}
+
+/// The parents of all categories.
+async fn parents(services: &Services) -> Result<HashMap<i64, Option<i64>>, ServiceError> {
     let mut all = FindQuery::new(Filter::all(), services.max_time);
     all.projection = Some(Projection::parse(&doc! { "public_id": 1, "parent": 1 }, &all.filter)?);
     let found = services.store.find(Categories::COLLECTION, &all).await?;
-    let parents: HashMap<i64, Option<i64>> = found
-        .iter()
-        .filter_map(|category| Some((integer(category, "public_id")?, integer(category, "parent"))))
-        .collect();
+    let parent = |category: &RawDocument| Some((integer(category, "public_id")?, integer(category, "parent")));
+    Ok(found.iter().filter_map(parent).collect())
+}
+
+fn wrong_parent(parents: &HashMap<i64, Option<i64>>, parent: i64, id: Option<i64>) -> Option<Violation> {
     if !parents.contains_key(&parent) {
-        return Ok(Some(Violation::new("/parent", format!("category {parent} does not exist"))));
+        return Some(Violation::new("/parent", format!("category {parent} does not exist")));
     }
     let mut above = Some(parent);
     let mut seen = HashSet::new();
     while let Some(current) = above.filter(|current| seen.insert(*current)) {
         if Some(current) == id {
             let message = format!("category {parent} stands below category {current}, which would close a cycle");
-            return Ok(Some(Violation::new("/parent", message)));
+            return Some(Violation::new("/parent", message));
         }
         above = parents.get(&current).copied().flatten();
     }
-    Ok(None)
+    None
 }
 
 /// Reads the categories that a list query selects, for [`Forest::roots`].

@@ -2,7 +2,9 @@
 
 pub mod catalog;
 pub mod categories;
+pub mod fitting;
 pub mod late;
+pub mod plan;
 pub mod warnings;
 
 use std::collections::HashSet;
@@ -11,6 +13,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use self::catalog::is_inactive;
+use self::plan::Plan;
 use self::warnings::{Changed, absent_groups};
 use super::accounts::directory::Caller;
 use super::claims::told::told_of_type;
@@ -78,13 +81,62 @@ pub(super) async fn restored_type(
     id: i64,
     deleted: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
+    let restored = type_again(services, caller, deleted).await?;
+    resource::create::<Types>(services, Wanted::Again(id), Vec::new(), |_| restored.clone()).await
+}
+
+/// A deleted type as it is stored again.
+///
+/// # Errors
+/// Violations of today's rules.
+pub(super) async fn type_again(
+    services: &Services,
+    caller: &Caller,
+    deleted: &Document,
+) -> Result<Document, ServiceError> {
     let mut body = deleted.clone();
     for own in ["_id", "editor_id", "last_edit_time"] {
         body.remove(own);
     }
     let accepted = read(services, caller, &body, Some(deleted)).await?;
-    let restored = type_input::updated(accepted, deleted, caller.user_id, services.now());
-    resource::create::<Types>(services, Wanted::Again(id), Vec::new(), |_| restored.clone()).await
+    Ok(type_input::updated(accepted, deleted, caller.user_id, services.now()))
+}
+
+/// A type that goes back to what it was, with the access list that it has now.
+///
+/// # Errors
+/// Violations of today's rules.
+pub(super) async fn type_as_it_was(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    past: &Document,
+    before: &RawDocument,
+) -> Result<Document, ServiceError> {
+    let mut body = past.clone();
+    for own in ["_id", "version", "editor_id", "last_edit_time", "acl"] {
+        body.remove(own);
+    }
+    body.extend(resource::decode(before)?.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
+    resource::decode(&replace_type(services, caller, id, &body, before).await?.after)
+}
+
+/// The other changes of a deletion of a type whose objects are gone, or among those that the same unit deletes. That unit changes
+/// some categories itself.
+pub(super) fn without_type(id: i64, deleted: &[i64], changed_categories: &[i64]) -> Unit {
+    let others = Filter::equals("type_id", id).and(none_with(deleted));
+    Unit::of(pulled(Filter::equals("types", id).and(none_with(changed_categories)), id))
+        .given(Condition::None { collection: Objects::COLLECTION, filter: others })
+}
+
+/// All documents but those with these ids.
+pub(super) fn none_with(ids: &[i64]) -> Filter {
+    Filter::none_of("public_id", ids.iter().copied().map(Bson::Int64).collect())
+}
+
+/// These categories lose a type.
+fn pulled(filter: Filter, id: i64) -> Change {
+    Change::UpdateMany { collection: Categories::COLLECTION, filter, update: Update::pull("types", Bson::Int64(id)) }
 }
 
 /// Replaces the type with the body; creation time and members of other tools stay.
@@ -132,16 +184,66 @@ pub async fn patch_type(
     if_match: &IfMatch,
     patch: &serde_json::Value,
 ) -> Result<Changed, ServiceError> {
-    let decide = async |before: &RawDocument| {
-        let mut body = resource::merged(before, patch)?;
-        if patch.get("editor_id").is_none() {
-            body.remove("editor_id");
-        }
-        replace_type(services, caller, id, &body, before).await
-    };
+    let decide =
+        async |before: &RawDocument| replace_type(services, caller, id, &patched(before, patch)?, before).await;
     // A patch that cannot be read is refused when it is merged.
     let sent = resource::body_of_patch(patch).unwrap_or_default();
     changed(services, caller, (id, if_match), &sent, decide).await
+}
+
+/// The body that a patch makes of a stored type.
+fn patched(before: &RawDocument, patch: &serde_json::Value) -> Result<Document, ServiceError> {
+    let mut body = resource::merged(before, patch)?;
+    if patch.get("editor_id").is_none() {
+        body.remove("editor_id");
+    }
+    Ok(body)
+}
+
+/// What [`update_type`] would change, and which objects would not fit the type then. Changes nothing.
+///
+/// # Errors
+/// As [`update_type`], except for a taken name, which is a part of the plan.
+pub async fn plan_update(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<Plan, ServiceError> {
+    planned(services, caller, (id, if_match), |_| Ok(body.clone())).await
+}
+
+/// As [`plan_update`], for [`patch_type`].
+///
+/// # Errors
+/// As [`plan_update`].
+pub async fn plan_patch(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<Plan, ServiceError> {
+    planned(services, caller, (id, if_match), |before| patched(before, patch)).await
+}
+
+async fn planned(
+    services: &Services,
+    caller: &Caller,
+    (id, if_match): (i64, &IfMatch),
+    body: impl FnOnce(&RawDocument) -> Result<Document, ServiceError>,
+) -> Result<Plan, ServiceError> {
+    let before = resource::get::<Types>(services, id).await?;
+    if_match.check(&Types::view(&before))?;
+    let decision = replace_type(services, caller, id, &body(&before)?, &before).await?;
+    let sees_objects = sees_objects(services, caller, id).await?;
+    plan::of_change(services, caller, (&before, &decision.after), sees_objects).await
+}
+
+/// Whether the caller may read the objects of a type.
+async fn sees_objects(services: &Services, caller: &Caller, id: i64) -> Result<bool, ServiceError> {
+    Ok(caller.rights.grants(VIEW_OBJECTS) && may_read_objects(services, caller, id).await?)
 }
 
 /// Changes a type, and reports the consequences. Objects that the caller may not see are not asked.
@@ -155,8 +257,7 @@ async fn changed(
     let change = resource::change::<Types>(services, id, if_match, decide).await;
     let change = told_of_type(services, caller, change, sent).await?;
     // A change that is made must not fail for its warnings.
-    let sees_objects =
-        caller.rights.grants(VIEW_OBJECTS) && may_read_objects(services, caller, id).await.unwrap_or(false);
+    let sees_objects = sees_objects(services, caller, id).await.unwrap_or(false);
     Box::pin(warnings::changed(services, caller, change, sent, sees_objects)).await
 }
 
@@ -222,17 +323,12 @@ pub async fn delete_type(
         left = references::before_cascade(services, caller, id).await?;
     }
     let decide = async |stored: &RawDocument| {
-        let pull = Change::UpdateMany {
-            collection: Categories::COLLECTION,
-            filter: Filter::equals("types", id),
-            update: Update::pull("types", Bson::Int64(id)),
-        };
         if !cascade || is_inactive(stored) {
             let none = Condition::None { collection: Objects::COLLECTION, filter: objects.clone() };
-            return Ok(Unit::default().given(none).and(pull));
+            return Ok(Unit::default().given(none).and(pulled(Filter::equals("types", id), id)));
         }
         let delete = Unit::of(Change::DeleteMany { collection: Objects::COLLECTION, filter: objects.clone() });
-        let mut unit = delete.and(pull);
+        let mut unit = delete.and(pulled(Filter::equals("types", id), id));
         let rest = references::rest_of_type(services, caller, id, MOST_AT_ONCE).await?;
         unit.conditions.extend(rest.conditions);
         unit.changes.extend(rest.changes);

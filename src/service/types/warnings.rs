@@ -1,25 +1,27 @@
 //! What the author of a type should know: what was accepted, but is probably not intended. docs/api.md, Types.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
 
+use super::fitting::{Findings, Question, look, plain_fields};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
-use crate::domain::object_fields::misfit;
-use crate::domain::object_type::{Field, ObjectType, PASSWORD};
+use crate::domain::object_fields::Rule;
+use crate::domain::object_type::ObjectType;
+use crate::domain::type_changes::{Difference, differences, to_check};
 use crate::domain::type_input;
-use crate::query::{Filter, Limits};
+use crate::plural::counted;
+use crate::query::Filter;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
-use crate::service::resource::{self, Groups, Objects, Resource};
+use crate::service::resource::{self, Groups, Resource};
 use crate::service::services::Services;
 use crate::store::FindQuery;
 
-/// The maximum number of fields and ids looked up, and the time for it: the warning is not worth more.
-const MOST_LOOKED_UP: usize = 20;
+/// How long objects are looked at: the warning is not worth more.
 const LOOKING: Duration = Duration::from_millis(250);
 
 /// The maximum number of names in a warning, and of characters of each.
@@ -44,61 +46,61 @@ pub(crate) async fn changed(
 ) -> Result<Changed, ServiceError> {
     let mut warnings = warnings(caller, (Some(&before), &after), sent)?;
     let types = (ObjectType::from_document(&before), ObjectType::from_document(&after));
-    if let (Ok(before), Ok(now)) = types
+    if let (Ok(was), Ok(now)) = types
         && sees_objects
     {
-        warnings.extend(left_behind(services, &before, &now).await);
+        let stored = (resource::decode(&before)?, resource::decode(&after)?);
+        let differences = differences((&was, &stored.0), (&now, &stored.1));
+        warnings.extend(left_behind(services, caller, (&was, &now), &differences).await);
     }
     Ok(Changed { after, warnings })
 }
 
-/// What objects of a type have that was right for the type `before`, and is not for the type `now`.
-async fn left_behind(services: &Services, before: &ObjectType, now: &ObjectType) -> impl Iterator<Item = String> {
-    let id = now.public_id;
-    let lost = before.fields.iter().filter(|field| now.field(&field.name).is_none());
-    let lost = lost.map(|field| (field.name.as_str(), doc! {"name": &field.name}, true));
-    let odd = now.fields.iter().filter_map(|field| {
-        // Objects may have values of an earlier field of the name.
-        before.field(&field.name).is_none_or(|was| is_narrower(was, field)).then_some(())?;
-        Some((field.name.as_str(), misfit(field)?, false))
-    });
-    let (mut fields, mut values, mut is_cut) = (Vec::new(), Vec::new(), false);
-    let begun = Instant::now();
-    for (name, entry, is_lost) in lost.chain(odd).take(MOST_LOOKED_UP) {
-        let left = LOOKING.min(services.max_time).saturating_sub(begun.elapsed());
-        if left < Duration::from_millis(1) {
-            is_cut = true;
-            break;
-        }
-        let question = Filter::parse(&doc! {"type_id": id, "fields": {"$elemMatch": entry}}, &Limits::NONE);
-        let Ok(question) = question else { continue };
-        // A change that is made must not fail for its warning.
-        let found = services.store.find(Objects::COLLECTION, &FindQuery::new(question, left).limited(1)).await;
-        match found {
-            Ok(found) if found.is_empty() => {}
-            Ok(_) if is_lost => fields.push(name),
-            Ok(_) => values.push(name),
-            Err(_) => is_cut = true,
-        }
+/// What objects of a type have that was right before these differences, and is not now. Only fields whose values may break
+/// the type are looked at.
+async fn left_behind(
+    services: &Services,
+    caller: &Caller,
+    (was, now): (&ObjectType, &ObjectType),
+    differences: &[Difference],
+) -> Vec<String> {
+    let checked = to_check(differences);
+    if checked.is_empty() {
+        return Vec::new();
     }
-    let fields = named(&fields).map(|names| {
+    let (plain, only) = (plain_fields(was, now), Some(checked));
+    let question = Question { object_type: now, plain, only, within: Some(LOOKING) };
+    // A change that is made must not fail for its warning.
+    let found = look(services, caller, question).await;
+    let found = found.unwrap_or_else(|_| Findings { is_cut: true, ..Findings::default() });
+    let id = now.public_id;
+    let at_least = if found.is_cut { "at least " } else { "" };
+    let names = |is_unknown: bool| -> Vec<&str> {
+        let groups = found.misfits.iter().filter(|group| (group.rule == Rule::Unknown) == is_unknown);
+        let mut names: Vec<&str> = groups.map(|group| group.field.as_str()).collect();
+        names.dedup();
+        names
+    };
+    let fields = named(&names(true)).map(|names| {
+        let objects = counted(found.with_unknown_fields, "object");
         format!(
-            "fields: the type has lost {names}, which objects still have; send the whole list to keep them, or PUT \
-             /rest/objects/clean/{id} to remove their values"
+            "fields: the type has lost {names}, and values stay in {at_least}{objects}; send the whole list to keep them, or \
+             PUT /rest/objects/clean/{id} to remove them"
         )
     });
-    let values = named(&values).map(|names| {
-        format!("fields: objects have values of {names} that the type takes no more; they stay until they are changed")
+    let values = named(&names(false)).map(|names| {
+        let objects = counted(found.with_wrong_values, "object");
+        format!(
+            "fields: values of {names} in {at_least}{objects} do not fit the type now; they stay until they are changed; PUT \
+             /rest/types/{id}?dry_run=true lists them"
+        )
     });
-    let cut = is_cut.then(|| "fields: not all objects were looked at; more may have such values".to_owned());
-    fields.into_iter().chain(values).chain(cut)
-}
-
-/// Whether a field may take less than before. Values of passwords are never quoted.
-fn is_narrower(was: &Field, now: &Field) -> bool {
-    let is_pattern_new = now.regex.is_some() && was.regex != now.regex;
-    let is_narrower = was.kind != now.kind || was.options != now.options || is_pattern_new;
-    was.kind != PASSWORD && (is_narrower || now.required && !was.required)
+    let cut = found.is_cut.then(|| {
+        format!(
+            "fields: not all objects were looked at, more may not fit the type; PUT /rest/types/{id}?dry_run=true looks at all"
+        )
+    });
+    fields.into_iter().chain(values).chain(cut).collect()
 }
 
 /// The first names, quoted; nothing where there are none.

@@ -20,6 +20,7 @@ mod malformed;
 mod objects;
 mod once;
 pub(crate) mod people;
+mod plans;
 mod references;
 mod rendering;
 mod rights;

@@ -139,8 +139,8 @@ on_each_store! {
         assert_eq!(warnings(&app.patch(&format!("/types/{empty}"), &json!({"fields": []})).await), none, "no object has it");
         let told = |names: &str| {
             [format!(
-                "fields: the type has lost {names}, which objects still have; send the whole list to keep them, or PUT \
-                 /rest/objects/clean/{id} to remove their values"
+                "fields: the type has lost {names}, and values stay in 1 object; send the whole list to keep them, or PUT \
+                 /rest/objects/clean/{id} to remove them"
             )]
         };
         let patched = app.patch(&format!("/types/{id}"), &json!({"fields": [field]})).await;
@@ -164,7 +164,13 @@ on_each_store! {
             let told = answer.headers.get_all("inventory-warning").iter();
             told.map(|text| text.to_str().expect("ASCII").to_owned()).collect::<Vec<_>>()
         };
-        let odd = ["fields: objects have values of \"size\" that the type takes no more; they stay until they are changed"];
+        let odd_in = |objects: &str| {
+            [format!(
+                "fields: values of \"size\" in {objects} do not fit the type now; they stay until they are changed; PUT \
+                 /rest/types/{id}?dry_run=true lists them"
+            )]
+        };
+        let odd = odd_in("1 object");
         let with = |member: &str, value: Value| {
             let mut field = size("text");
             field[member] = value;
@@ -177,7 +183,7 @@ on_each_store! {
         assert_eq!(told(&fields(size("text"))).await, none);
         // The field goes, and comes back as another one.
         assert_eq!(told(&json!({"fields": [{"type": "text", "name": "name", "label": "Name"}]})).await.len(), 1);
-        assert_eq!(told(&fields(size("number"))).await, odd);
+        assert_eq!(told(&fields(size("number"))).await, odd_in("2 objects"));
         assert_eq!(told(&fields(size("text"))).await, none);
     }
 
@@ -246,20 +252,24 @@ on_each_store! {
             assert_eq!(answer.status, 202, "{}", answer.text);
             answer.headers.get_all("inventory-warning").iter().map(|text| text.to_str().expect("ASCII").to_owned()).collect()
         };
-        let told = |names: &str| {
-            vec![format!("fields: objects have values of {names} that the type takes no more; they stay until they are changed")]
+        let told_of = |id: i64, names: &str| {
+            vec![format!(
+                "fields: values of {names} in 1 object do not fit the type now; they stay until they are changed; PUT \
+                 /rest/types/{id}?dry_run=true lists them"
+            )]
         };
+        let told = |names: &str| told_of(id, names);
         let none: Vec<String> = Vec::new();
         let (units, pin) = (field("text", "units", &[]), field("password", "pin", &[]));
         assert_eq!(warnings(json!([units, field("select", "state", &["new", "old"]), pin])).await, none, "no object has it");
         assert_eq!(warnings(json!([units, field("select", "state", &["new"]), pin])).await, told("\"state\""));
-        assert_eq!(warnings(json!([field("number", "units", &[]), field("text", "state", &[]), field("select", "pin", &["1"])])).await, told("\"units\""));
+        assert_eq!(warnings(json!([field("number", "units", &[]), field("text", "state", &[]), field("select", "pin", &["1"])])).await, told("\"units\", \"pin\""));
         assert_eq!(warnings(json!([field("textarea", "units", &[]), field("text", "state", &[]), pin])).await, none);
         assert_eq!(app.get(&format!("/objects/{object}/native")).await.json()["fields"][0]["value"], "many");
         let free = app.created("/types/", &json!({"name": "free", "author_id": 1, "fields": [field("list", "all", &[])]})).await;
         app.create_object(free, &json!({"all": ["a", "b"]})).await;
         let answer = app.patch(&format!("/types/{free}"), &json!({"fields": [field("text", "all", &[])]})).await;
-        assert_eq!(answer.header("inventory-warning"), told("\"all\"")[0], "{}", answer.text);
+        assert_eq!(answer.header("inventory-warning"), told_of(free, "\"all\"")[0], "{}", answer.text);
     }
 
     async fn a_lost_field_of_hidden_objects_is_not_told(app) {
@@ -401,6 +411,32 @@ async fn a_cascade_that_others_defeat_ends_and_says_what_is_left() {
         format!("type {id}, of which 3 objects were deleted and 0 are left, is being changed by others, try again");
     assert_eq!(refused["message"], message);
     assert_eq!(attempts.load(Ordering::SeqCst), 8);
+    counter.be_slower();
+    assert_eq!(app.delete(&path).await.status, 202);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cascade_that_cannot_delete_an_object_ends_after_a_bounded_number_of_attempts() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    let id = app.create_type("rack", &[]).await;
+    for _ in 0..3 {
+        app.create_object(id, &json!({})).await;
+    }
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    counter.be_faster(move |unit| {
+        let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
+        counted.fetch_add(usize::from(unit.changes.iter().any(removes)), Ordering::SeqCst);
+        unit.changes.iter().any(removes)
+    });
+    let path = format!("/types/{id}?cascade=true");
+    let refused = app.delete(&path).await.error(503, "contended");
+    let message =
+        format!("type {id}, of which 0 objects were deleted and 3 are left, is being changed by others, try again");
+    assert_eq!(refused["message"], message);
+    // Eight for the type, and eight for its objects before each but the first.
+    assert_eq!(attempts.load(Ordering::SeqCst), 8 + 7 * 8);
     counter.be_slower();
     assert_eq!(app.delete(&path).await.status, 202);
 }

@@ -9,6 +9,7 @@ mod kept;
 mod killed;
 mod past;
 pub(crate) mod reader;
+mod undo;
 
 use crate::support::app::TestApp;
 
