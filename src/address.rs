@@ -118,9 +118,9 @@ pub fn key(text: &str) -> Option<String> {
         Some(network) => (network.addr(), format!("/{:03}", network.prefix_len())),
         None => (parsed_ip(text)?, String::new()),
     };
-    let digits: String = match address {
-        IpAddr::V4(four) => four.octets().iter().map(|octet| format!("{octet:03}")).collect(),
-        IpAddr::V6(six) => six.segments().iter().map(|segment| format!("{segment:04x}")).collect(),
+    let digits = match address {
+        IpAddr::V4(four) => four.octets().map(|octet| format!("{octet:03}")).concat(),
+        IpAddr::V6(six) => six.segments().map(|segment| format!("{segment:04x}")).concat(),
     };
     Some(format!("{}{digits}{prefix}", if address.is_ipv4() { 4 } else { 6 }))
 }

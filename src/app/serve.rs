@@ -1,4 +1,4 @@
-//! Serves: listeners, certificates, the tasks beside the requests, and the end.
+//! Serves: listeners, certificates, the tasks next to the requests, and the end.
 
 use std::io;
 use std::sync::Arc;

@@ -124,10 +124,10 @@ pub fn differences(before: (&ObjectType, &Document), after: (&ObjectType, &Docum
     if at(was, "icon") != at(is, "icon") {
         found.push(Difference::of("icon", None, Class::Allowed, (at(was, "icon"), at(is, "icon"))));
     }
-    const SECTIONS: [&str; 4] = ["section_added", SECTION_REMOVED, "section", "section_order"];
-    const EXTERNALS: [&str; 4] = ["external_added", "external_removed", "external", "external_order"];
-    named((was, is, "sections"), SECTIONS, &mut found);
-    named((was, is, "externals"), EXTERNALS, &mut found);
+    let sections = ["section_added", SECTION_REMOVED, "section", "section_order"];
+    let externals = ["external_added", "external_removed", "external", "external_order"];
+    named((was, is, "sections"), sections, &mut found);
+    named((was, is, "externals"), externals, &mut found);
     if before.0.summary_fields != after.0.summary_fields {
         let sides = (names(&before.0.summary_fields), names(&after.0.summary_fields));
         found.push(Difference::of("summary", None, Class::Allowed, sides));

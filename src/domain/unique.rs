@@ -96,7 +96,9 @@ fn whole_key(value: &Bson) -> String {
     match value {
         Bson::Array(items) => {
             let mut key = "[".to_owned();
-            items.iter().for_each(|item| push(&mut key, &whole_key(item)));
+            for item in items {
+                push(&mut key, &whole_key(item));
+            }
             key
         }
         Bson::Document(members) => {

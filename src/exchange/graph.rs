@@ -1,4 +1,4 @@
-//! Graphs of objects as JSON, and in the languages of Graphviz, Mermaid and GraphML.
+//! Graphs of objects as JSON, and in the languages of Graphviz, Mermaid and `GraphML`.
 //!
 //! Law: no text of an object is read as a part of the language around it.
 

@@ -39,7 +39,7 @@ impl Entry {
         Self { is_by_address: true, ..Self::new(name) }
     }
 
-    /// Whether values stand in the order of addresses.
+    /// Whether values are ordered as addresses.
     pub(super) fn is_by_address(&self) -> bool {
         self.is_by_address
     }

@@ -84,7 +84,8 @@ pub(super) async fn require_apart(
     query.projection = Some(Projection::parse(&members, &query.filter).map_err(StoreError::backend)?);
     query.is_counted = false;
     let mut chunks = store.chunks(OBJECTS, &query).await?.documents;
-    let (mut first, mut groups): (HashMap<u128, i64>, BTreeMap<(usize, String), Vec<i64>>) = Default::default();
+    let mut first: HashMap<u128, i64> = HashMap::new();
+    let mut groups: BTreeMap<(usize, String), Vec<i64>> = BTreeMap::new();
     while let Some(chunk) = chunks.try_next().await? {
         admission::current().hold(chunk.len() * rules.len() * 3 * size_of::<u128>())?;
         for object in chunk.iter() {

@@ -110,8 +110,8 @@ impl<'a> Moves<'a> {
         for Changed { object, before, after } in changed {
             let Some(type_id) = after.or(*before).and_then(|object| integer(object, "type_id")) else { continue };
             for rule in rules.of_type(type_id) {
-                let claims = |object: &Option<&RawDocument>| object.map(|it| rule.claims(it)).unwrap_or_default();
-                let (had, has) = (claims(before), claims(after));
+                let claims = |object: Option<&RawDocument>| object.map(|it| rule.claims(it)).unwrap_or_default();
+                let (had, has) = (claims(*before), claims(*after));
                 moves.freed.extend(had.difference(&has).map(|id| (id.clone(), *object)));
                 for id in has.difference(&had) {
                     match moves.wanted.get(id) {

@@ -23,7 +23,7 @@ const AT_ONCE: usize = 256;
 /// One request asks for this many times as many.
 const MOST_QUERIES: usize = 256;
 
-/// The first address of `network` that no object of the type has in the field. Whoever may read the type's objects may know
+/// The first address of `network` that no object of the type has in the field. Callers who may read the type's objects may know
 /// which addresses they have; to others there is no such type.
 ///
 /// # Errors

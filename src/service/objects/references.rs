@@ -164,9 +164,10 @@ async fn referenced(
 ) -> Result<ServiceError, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let seen = types.visible_to(caller).map_or_else(|| filter.clone(), |visible| filter.clone().and(visible));
-    let count = match caller.rights.grants(VIEW) {
-        true => services.store.count(Objects::COLLECTION, &seen, services.max_time).await?,
-        false => 0,
+    let count = if caller.rights.grants(VIEW) {
+        services.store.count(Objects::COLLECTION, &seen, services.max_time).await?
+    } else {
+        0
     };
     let message = match count {
         0 => "objects that you may not see refer to this".to_owned(),

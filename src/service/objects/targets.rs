@@ -63,9 +63,14 @@ impl Targets {
         self.0.contains_key(&id)
     }
 
-    /// The type of an object, if that exists.
-    pub(crate) fn type_of(&self, id: i64) -> Option<Option<i64>> {
-        self.0.get(&id).copied()
+    /// Adds others.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Whether the object exists and has none of these types.
+    pub(crate) fn is_of_none(&self, id: i64, types: &[i64]) -> bool {
+        self.0.get(&id).is_some_and(|type_id| type_id.is_none_or(|type_id| !types.contains(&type_id)))
     }
 
     /// References to objects that do not exist or have another type than the field allows.

@@ -112,7 +112,8 @@ pub(crate) async fn look(
     let mut query = FindQuery::new(filter, max_time).sorted(Sort::by("public_id", false));
     query.is_counted = false;
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut targets = KnownTargets { visible: types.visible_to(caller), types: HashMap::new() };
+    let mut targets =
+        KnownTargets { visible: types.visible_to(caller), asked: HashSet::new(), found: Targets::default() };
     let mut chunks = services.store.chunks(Objects::COLLECTION, &query).await?.documents;
     let (mut walk, mut held) = (Walk::new(question.object_type, question.plain, question.only), 0);
     while let Some(chunk) = chunks.try_next().await? {
@@ -143,26 +144,22 @@ struct Pending {
 /// What is known of the objects that others refer to.
 struct KnownTargets {
     visible: Option<Filter>,
-    /// The types of objects by their ids; nothing for one that does not exist for the caller.
-    types: HashMap<i64, Option<Option<i64>>>,
+    /// The ids that were looked up.
+    asked: HashSet<i64>,
+    found: Targets,
 }
 
 impl KnownTargets {
     async fn learn(&mut self, services: &Services, pending: &[Pending]) -> Result<(), ServiceError> {
-        if self.types.len() > MOST_TARGETS {
-            self.types.clear();
+        if self.asked.len() > MOST_TARGETS {
+            self.asked.clear();
+            self.found = Targets::default();
         }
         let new: HashSet<i64> =
-            pending.iter().map(|pending| pending.target).filter(|id| !self.types.contains_key(id)).collect();
-        let found = Targets::read(services, self.visible.clone(), new.iter().copied()).await?;
-        self.types.extend(new.into_iter().map(|id| (id, found.type_of(id))));
+            pending.iter().map(|pending| pending.target).filter(|id| !self.asked.contains(id)).collect();
+        self.found.extend(Targets::read(services, self.visible.clone(), new.iter().copied()).await?);
+        self.asked.extend(new);
         Ok(())
-    }
-
-    /// Whether the object exists and has none of these types.
-    fn is_of_none(&self, id: i64, types: &[i64]) -> bool {
-        let known = self.types.get(&id).copied().flatten();
-        known.is_some_and(|type_id| type_id.is_none_or(|type_id| !types.contains(&type_id)))
     }
 }
 
@@ -321,7 +318,7 @@ impl Walk {
     /// Decides on the references of the chunk.
     fn judge(&mut self, targets: &KnownTargets) {
         for Pending { object: (place, id), position, target } in std::mem::take(&mut self.references) {
-            if targets.is_of_none(target, self.rules.targets(position)) {
+            if targets.found.is_of_none(target, self.rules.targets(position)) {
                 self.chunk[place].0 = true;
                 self.add(id, position, Rule::RefTypes, RawBsonRef::Int64(target));
             }

@@ -354,7 +354,7 @@ pub async fn delete_type(
             Ok(None) => {}
             Err(ServiceError::Store(StoreError::Condition { .. })) if cascade => {
                 // Another request made the type inactive, or a new reference to one of the objects.
-                if is_inactive(&*resource::get::<Types>(services, id).await?) {
+                if is_inactive(&resource::get::<Types>(services, id).await?) {
                     return Err(keeps_objects(id));
                 }
             }

@@ -232,7 +232,7 @@ on_each_store! {
         let created = app.post("/types/", &body).await;
         assert_eq!(created.status, 201, "{}", created.text);
         let known = "known are type, required, name, label, description, unique, regex, placeholder, value, helperText, default, \
-                     options, ref_types, summaries";
+                     options, multiple, ref_types, on_delete, summaries";
         let of_field = [
             format!("fields/0/shade: it is unknown here and was dropped; {known}"),
             "fields/0/mandatory: it is unknown here and was dropped; did you mean required?".to_owned(),

@@ -57,7 +57,7 @@ on_each_store! {
         assert_eq!(app.put(&path, &put).await.status, 200);
         assert_eq!(value(app, id, "ip").await, "2001:db8::8");
         let patched = app.patch(&path, &json!({"fields": {"mac": "001b.4411.3ab8", "ip": null}})).await;
-        assert_eq!(patched.status, 200, "{}", patched.text);
+        assert_eq!(patched.status, 202, "{}", patched.text);
         assert_eq!((value(app, id, "mac").await, value(app, id, "ip").await), (json!("00:1b:44:11:3a:b8"), Value::Null));
         let all = "/objects/?filter=%7B%7D&expected_count=1";
         assert_eq!(app.patch(all, &json!({"fields": [{"name": "network", "value": "2001:DB8::/32"}]})).await.status, 202);
@@ -180,7 +180,7 @@ on_each_store! {
         assert_eq!(dangling["type_information"]["fields"][0]["references"][0]["object_id"], 0);
         let third = app.create_object(rack, &json!({"name": "r3"})).await;
         let patched = app.patch(&format!("/objects/{id}"), &json!({"fields": {"racks": [racks[0], third]}})).await;
-        assert_eq!(patched.status, 200, "{}", patched.text);
+        assert_eq!(patched.status, 202, "{}", patched.text);
         let patched = app.patch(&format!("/objects/{id}"), &json!({"fields": {"racks": [racks[0], third, 999]}})).await;
         patched.error(400, "validation_failed");
         assert_eq!(patched.pointers(), ["/fields/racks/2"]);

@@ -64,10 +64,10 @@ fn any_field(chance: &mut Chance, name: &str, (racks, rooms): (i64, i64)) -> Val
         }
         "select" => {
             made["options"] =
-                json!([{"name": chance.of(&["a", "b", "12"]), "label": "one"}, {"name": "", "label": "none"}])
+                json!([{"name": chance.of(&["a", "b", "12"]), "label": "one"}, {"name": "", "label": "none"}]);
         }
         "ref" => {
-            made["ref_types"] = chance.of(&[json!([racks]), json!([rooms]), json!([racks, rooms]), json!([])]).clone()
+            made["ref_types"] = chance.of(&[json!([racks]), json!([rooms]), json!([racks, rooms]), json!([])]).clone();
         }
         _ => {}
     }

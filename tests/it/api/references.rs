@@ -181,11 +181,11 @@ on_each_store! {
             lost.extend((number == 2).then(|| json!({"public_id": id, "type_id": server, "field": "spare", "reference": target})));
         }
         let list = |page: Answer| page.json()["results"].as_array().expect("a list").clone();
-        assert_eq!(list(app.get("/objects/dangling/").await), [json!(0); 0], "all of them are there");
+        assert_eq!(list(app.get("/objects/dangling/").await), Vec::<Value>::new(), "all of them are there");
         app.delete(&format!("/objects/{target}")).await;
         assert_eq!(list(app.get("/objects/dangling/").await), lost);
         assert_eq!(list(app.get(&format!("/objects/dangling/?type_id={server}")).await), lost);
-        assert_eq!(list(app.get(&format!("/objects/dangling/?type_id={rack}")).await), [json!(0); 0]);
+        assert_eq!(list(app.get(&format!("/objects/dangling/?type_id={rack}")).await), Vec::<Value>::new());
         app.get("/objects/dangling/?type_id=77").await.error(404, "type_not_found");
         for wrong in ["limit=0", "limit=1001", "after=7", "after=1-", "after=-1-2", "page=2"] {
             app.get(&format!("/objects/dangling/?{wrong}")).await.error(400, "parameter_invalid");

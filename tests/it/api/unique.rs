@@ -18,7 +18,7 @@ use crate::support::mongod::{self, Deployment};
 
 const MAX_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 const WRITERS: usize = 32;
-/// `UNIQUE_ROUNDS` makes more.
+/// `INVENTORY_UNIQUE_ROUNDS` makes more.
 const ROUNDS: usize = 5;
 
 fn definition(name: &str, kind: &str, unique: Value) -> Value {
@@ -71,7 +71,7 @@ async fn turn(app: &TestApp, type_id: i64, unique: Value) -> Answer {
 }
 
 fn rounds() -> usize {
-    std::env::var("UNIQUE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS)
+    std::env::var_os("INVENTORY_UNIQUE_ROUNDS").and_then(|rounds| rounds.to_str()?.parse().ok()).unwrap_or(ROUNDS)
 }
 
 on_each_store! {
