@@ -93,6 +93,10 @@ on_each_store! {
                 for path in [format!("/objects/{id}"), format!("/objects/{id}/native"), format!("/objects/{id}/references")] {
                     let question = at.as_ref().map(|at| format!("?{at}")).unwrap_or_default();
                     let answer = app.get(&format!("{path}{question}")).await;
+                    // Of the present alone they are there for a deleted object, too.
+                    if path.ends_with("/references") && answers.last().is_some_and(|native| native.contains(" 404 ")) {
+                        continue;
+                    }
                     let shown = if answer.status == 200 { timeless(answer.json()) } else { Value::Null };
                     let shown = shown.get("results").cloned().unwrap_or(shown);
                     answers.push(format!("{path} {} {shown}", answer.status));
