@@ -81,10 +81,11 @@ VIOLATIONS = re.compile(
     r"|is about objects; add|cannot be understood as a filter|has no effect: the field refers to no type"
     r"|is the one of users whom their first sign-in at the issuer makes"
     r"|must have at most 1000 items|is in the list already|must not be null|only a select can have it"
+    r"|cannot be unique|compares texts, and values of|the field has a default \(value\)|the same value of|which is unique"
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction|must be a time of RFC 3339, as \S+, or the sequence of a log entry"
 )
-PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|is no member by which log entries|is not known for log entries|is in the future|neither a time of RFC 3339|explains lists of the present|reads the present|is about objects; add|is for pages of JSON|no cursor (of changes|that this service)|too large for a sequence|has (a|no) field named|of \$match alone|leads nowhere")
+PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|is no member by which log entries|is not known for log entries|is in the future|neither a time of RFC 3339|explains lists of the present|reads the present|is about objects; add|is for pages of JSON|no cursor (of changes|that this service)|too large for a sequence|has (a|no) field named|of \$match alone|leads nowhere|^value: |is no place in this list")
 
 
 def breaks_a_rule(answer: dict, operation: str) -> bool:

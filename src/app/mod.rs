@@ -55,7 +55,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// The same with other routes than [`routes::all`].
+    /// The same with other routes than [`routes::all`](crate::http::routes::all).
     #[must_use]
     pub fn with_routes(self, routes: fn() -> Routes) -> Self {
         Self { routes, ..self }

@@ -100,7 +100,7 @@ pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, Start
 /// Refuses a store that `migrate` began to fill and did not complete. Other faults of a store are reported elsewhere.
 ///
 /// # Errors
-/// [`MigrationError::Incomplete`], with the store.
+/// [`MigrationError::Incomplete`](crate::service::upkeep::migrations::MigrationError::Incomplete), with the store.
 pub async fn require_whole(settings: &Settings) -> Result<(), StartError> {
     let Ok(store) = open_aside(&settings.store).await else { return Ok(()) };
     match migrations::require_known(&*store, migrations::ALL, settings.query.max_time()).await {
@@ -113,7 +113,7 @@ pub async fn require_whole(settings: &Settings) -> Result<(), StartError> {
 /// before it changes anything, and a store into which another one is being copied.
 ///
 /// # Errors
-/// As [`Application::build`].
+/// As [`Application::build`](super::Application::build).
 pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
     let known = migrations::require_known(store, migrations::ALL, settings.query.max_time()).await;
     known.map_err(StartError::at(&settings.store))?;

@@ -273,7 +273,7 @@ mod tests {
                     current
                         .push_str(quick_xml::escape::resolve_predefined_entity(&name).expect("it is a known entity"));
                 }
-                Event::End(_) => found.push(std::mem::take(&mut current)),
+                Event::End(_) => found.push(std::mem::take(&mut current).trim().to_owned()),
                 Event::Eof => break,
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! `f.<name>`: the value of a field by its name, in filters, sorts, projections and expressions about objects.
 //!
-//! An object stores its fields as an array of entries with a name and a value. [`Entry`](super::Entry) says what `f.<name>` means.
+//! An object stores its fields as an array of entries with a name and a value. [`Entry`] says what `f.<name>` means.
 //! Here a question is rewritten once into one on that array, which indexes and servers know. Where the rewritten question is
 //! not exact, it finds more, and the service tests an additional condition.
 

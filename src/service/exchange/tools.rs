@@ -87,7 +87,7 @@ impl ToolCollection {
     /// The part of it that a caller sees.
     ///
     /// # Errors
-    /// [`ErrorCode::RightMissing`](super::ErrorCode::RightMissing) when it is none, and errors of the store.
+    /// [`ErrorCode::RightMissing`](crate::service::ErrorCode::RightMissing) when it is none, and errors of the store.
     pub async fn reach(self, services: &Services, caller: &Caller) -> Result<Reach, ServiceError> {
         let guard = match self.name {
             SETTINGS if !caller.rights.grants(VIEW_USERS) => Some(Filter::equals("user_id", caller.user_id)),

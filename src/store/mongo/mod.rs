@@ -5,8 +5,8 @@
 //! - Reads go to the primary and return only data that a majority has. On a replica set all documents of one answer come
 //!   from one point in time. A write is acknowledged when it is on the disks of a majority.
 //! - A standalone server, without a replica set, is refused: it has no transactions and no reads at one point in time.
-//! - Operations are separate tasks, so a client that hangs up does not stop one halfway: see [`carried`]. Waiting for
-//!   an operation has a bound, and ends at once while no server is there: see [`presence`] and [`waiting`].
+//! - Operations are separate tasks, so a client that hangs up does not stop one halfway: see [`waiting`]. Waiting for
+//!   an operation has a bound, and ends at once while no server is there: see [`presence`].
 //!
 //! [`commit`] describes how units keep their conditions.
 
