@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::http::{StatusCode, header};
-use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use bson::Bson;
 use serde_json::json;
 
@@ -115,9 +115,6 @@ pub(super) async fn list_references(
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
-/// Marks requests of clients of DATAGERRY: for them an object is unclean by the names of its fields alone.
-pub(super) struct NamesAlone;
-
 operation! {
     /// Find the first free address of a network.
     ///
@@ -161,7 +158,8 @@ pub(super) async fn list_unclean(
     };
     let params = with_fields(&state, &caller.0, &sent, read).await?;
     let query = params.query.clone();
-    let by = if request.extensions().get::<NamesAlone>().is_some() { Unclean::Names } else { Unclean::NamesOrValues };
+    // To the original an object is unclean by the names of its fields alone.
+    let by = if AsOriginal::is_asked(&request) { Unclean::Names } else { Unclean::NamesOrValues };
     let listed = service::list_unclean(&state.services, &caller.0, (type_id.0, by), query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
     answer(&state, &request, &caller.0, &path, &params, listed).await

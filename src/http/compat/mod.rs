@@ -33,7 +33,6 @@ use self::request::Asked;
 use super::call::AsOriginal;
 use super::caller::{add_warning, warn_of_accepted};
 use super::error::ApiError;
-use super::objects::NamesAlone;
 use super::routes::{self, Routes};
 use super::state::HttpState;
 use crate::domain::Violation;
@@ -67,7 +66,6 @@ pub async fn before(
     let ignored = asked.ignored.join(", ");
     request.extensions_mut().insert(asked);
     request.extensions_mut().insert(AsOriginal);
-    request.extensions_mut().insert(NamesAlone);
     let mut response = next.call(request).await?;
     if let Some(names) = HeaderValue::try_from(ignored).ok().filter(|names| !names.is_empty()) {
         response.headers_mut().insert(IGNORED, names);
