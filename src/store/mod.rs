@@ -9,6 +9,7 @@
 //! - No adapter reads the clock or generates identifiers: both come with the call.
 
 mod aggregate;
+mod around;
 mod best;
 pub mod collections;
 pub mod copying;
@@ -39,6 +40,7 @@ use self::inspection::Finding;
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
+pub use self::around::Around;
 pub(crate) use self::best::Best;
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::FileStore;

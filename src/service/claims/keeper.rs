@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use bson::DateTime;
 use bson::raw::RawDocument;
 
 use super::building::{abandon, build, require_apart, sweep};
@@ -15,11 +14,7 @@ use crate::domain::document::integer;
 use crate::domain::unique::Uniqueness;
 use crate::service::history::author::is_rehearsal;
 use crate::store::collections::{CLAIMS, OBJECTS, TYPES, UNIQUE};
-use crate::store::inspection::Finding;
-use crate::store::{
-    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store,
-    StoreError, Total, Traits, Unit,
-};
+use crate::store::{Around, Change, Store, StoreError, Unit};
 
 /// How often a unit is tried again when the rules change, or another one claims the same value.
 const ATTEMPTS: usize = 32;
@@ -174,53 +169,13 @@ fn ruled(rules: &Rules, unit: &Unit) -> Ruled {
 }
 
 #[async_trait]
-impl Store for Keeper {
-    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        self.inner.prepare(collections).await
+impl Around for Keeper {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
-    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
-        self.inner.read(collection, query, total).await
-    }
-
-    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
-        self.inner.frozen(max_time).await
-    }
-
-    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        self.inner.chunks(collection, query).await
-    }
-
-    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        self.inner.explain(collection, query).await
-    }
-
-    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
-        self.inner.aggregate(collection, query).await
-    }
-
-    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
-        self.inner.reserve_ids(collection, count).await
-    }
-
-    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+    async fn commit_around(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let is_kept = |change: &Change| [OBJECTS, TYPES].contains(&change.collection());
         if unit.changes.iter().any(is_kept) { self.keep(unit).await } else { self.inner.commit(unit).await }
-    }
-
-    fn revision(&self, collection: &str) -> u64 {
-        self.inner.revision(collection)
-    }
-
-    async fn health(&self) -> Result<Health, StoreError> {
-        self.inner.health().await
-    }
-
-    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
-        self.inner.inspect(collections, now).await
-    }
-
-    fn traits(&self) -> Traits {
-        self.inner.traits()
     }
 }

@@ -24,11 +24,7 @@ use crate::history::entry::{Action, After, Author, Changes, Draft, PendingEntry,
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
 use crate::store::collections::{CLAIMS, LOGS, OBJECTS};
-use crate::store::inspection::Finding;
-use crate::store::{
-    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Explanation, FindQuery, Health, Numbered,
-    Page, Store, StoreError, Total, Traits, Unit,
-};
+use crate::store::{Around, Change, Condition, FindQuery, Numbered, Store, StoreError, Unit};
 
 /// How often a unit is tried again when another one added an entry of the same resource.
 const ATTEMPTS: usize = 16;
@@ -271,8 +267,8 @@ impl Recorder {
     }
 }
 
-/// Whether it removes a few objects, with their claims, and does nothing else. Access lists of deleted types are read from their entries, so those
-/// stay whole. More objects at once can lack room on a disk that is not full, and their past must not be lost for that.
+/// Whether it removes a few objects, with their claims, and does nothing else. Access lists of deleted types are read from their
+/// entries, so those stay whole. More objects at once can lack room on a disk that is not full, and their past must not be lost for that.
 fn removes_few(unit: &Unit) -> bool {
     let removes = |of: &str| {
         let is_such = |change: &&Change| matches!(change, Change::Delete { collection, .. } if *collection == of);
@@ -380,57 +376,17 @@ fn usual_action(patch: &Document) -> Action {
 }
 
 #[async_trait]
-impl Store for Recorder {
-    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        self.inner.prepare(collections).await
+impl Around for Recorder {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
-    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
-        self.inner.read(collection, query, total).await
-    }
-
-    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
-        self.inner.frozen(max_time).await
-    }
-
-    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        self.inner.chunks(collection, query).await
-    }
-
-    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        self.inner.explain(collection, query).await
-    }
-
-    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
-        self.inner.aggregate(collection, query).await
-    }
-
-    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
-        self.inner.reserve_ids(collection, count).await
-    }
-
-    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+    async fn commit_around(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let is_recorded = |change: &Change| resource_of(change.collection()).is_some();
         if author::is_rehearsal() {
             rehearsed(&*self.inner, &unit, self.max_time).await?;
             return Ok(vec![1; unit.changes.len()]);
         }
         if unit.changes.iter().any(is_recorded) { self.record(unit).await } else { self.inner.commit(unit).await }
-    }
-
-    fn revision(&self, collection: &str) -> u64 {
-        self.inner.revision(collection)
-    }
-
-    async fn health(&self) -> Result<Health, StoreError> {
-        self.inner.health().await
-    }
-
-    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
-        self.inner.inspect(collections, now).await
-    }
-
-    fn traits(&self) -> Traits {
-        self.inner.traits()
     }
 }
