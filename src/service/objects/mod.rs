@@ -590,8 +590,8 @@ async fn clean_object(services: &Services, entry: &TypeEntry, id: i64) -> Result
     Ok(as_action(Action::Clean, changed).await?.1)
 }
 
-/// An object is clean when it has as many entries as its type has fields, each field's name is among them, and no entry has a
-/// value that its field does not take.
+/// A clean object has as many entries as its type has fields, and each field's name is among them. No entry has a value that its
+/// field does not take.
 fn unclean(entry: &TypeEntry, by: Unclean) -> Filter {
     let fields = &entry.object_type.fields;
     let mut wrong = vec![doc! {"fields": {"$not": {"$size": i64::try_from(fields.len()).unwrap_or(i64::MAX)}}}];
