@@ -10,6 +10,7 @@ pub mod group_input;
 pub mod link_template;
 pub mod object_fields;
 pub mod object_input;
+pub mod object_member;
 pub mod object_type;
 pub mod on_delete;
 pub mod references;

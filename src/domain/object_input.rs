@@ -3,32 +3,14 @@
 use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::{FieldValue, Reference};
+use super::object_member::{BODY, NAMES};
 use super::schema::{Kind, Member, Schema, Unknown, version_numbers};
 use super::unchanged::accepted_again;
 use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign, kept_if_same};
 use crate::pointer;
 
-const FIELD: Schema = Schema {
-    members: &[Member::required("name", Kind::FieldName), Member::required("value", Kind::Any).or_null()],
-    unknown: Unknown::Dropped,
-};
-
 /// The body of an object.
-pub const OBJECT: Schema = Schema {
-    members: &[
-        Member::optional("public_id", Kind::Integer),
-        Member::optional("type_id", Kind::Integer),
-        Member::optional("status", Kind::Boolean),
-        Member::optional("version", Kind::Version),
-        Member::required("author_id", Kind::Integer),
-        Member::optional("creation_time", Kind::Moment).or_null(),
-        Member::optional("last_edit_time", Kind::Moment).or_null(),
-        Member::optional("active", Kind::Boolean),
-        Member::optional("fields", Kind::Entries(&FIELD)),
-        Member::optional("views", Kind::Integer),
-    ],
-    unknown: Unknown::RefusedUnlessRead,
-};
+pub const OBJECT: Schema = Schema { members: &BODY, unknown: Unknown::RefusedUnlessRead };
 
 /// Members of a body that objects do not have, see [`Schema::unknown_members`]. A field of the object's type that is outside
 /// of `fields` is reported as such, whatever member has a similar name.
@@ -49,27 +31,6 @@ pub fn unknown_members(body: &Document, stored: Option<&Document>, is_field: imp
 /// The body that says whether an object is active.
 pub const STATE: Schema =
     Schema { members: &[Member::required("active", Kind::Boolean)], unknown: Unknown::RefusedUnlessRead };
-
-/// Members that the service owns; everything else on a stored object came from other tools.
-const KNOWN: [&str; 12] = [
-    "_id",
-    "public_id",
-    "type_id",
-    "status",
-    "version",
-    "author_id",
-    "creation_time",
-    "last_edit_time",
-    "active",
-    "fields",
-    "editor_id",
-    "views",
-];
-
-/// The members that every object may have.
-pub fn members() -> &'static [&'static str] {
-    &KNOWN
-}
 
 /// A body that keeps the schema.
 #[derive(Debug, Clone)]
@@ -204,7 +165,7 @@ impl ObjectInput {
             "editor_id": editor,
             "views": kept("views", Bson::Int64(0)),
         });
-        keep_foreign(&mut document, stored, &KNOWN);
+        keep_foreign(&mut document, stored, &NAMES);
         kept_if_same(document, stored, &["last_edit_time", "editor_id"])
     }
 

@@ -2,10 +2,13 @@
 //! documents too; these rules name what reading passes over.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
+use super::object_fields::ValueKind;
+use super::object_member::MEMBERS;
 use crate::raw::whole;
 
 /// The problems of one document that are named; the others are counted.
@@ -63,16 +66,21 @@ const fn may(name: &'static str, holds: Holds) -> Rule {
     Rule { name, holds, required: false }
 }
 
-const OBJECT: &[Rule] = &[
-    must("type_id", Holds::Integer),
-    may("fields", Holds::Named(&[])),
-    may("active", Holds::Flag),
-    may("version", Holds::Text),
-    may("creation_time", Holds::Moment),
-    may("last_edit_time", Holds::Moment),
-    may("author_id", Holds::Integer),
-    may("editor_id", Holds::Integer),
-];
+/// The members that rendered objects show.
+static OBJECT: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    let shown = MEMBERS.iter().filter(|member| member.rendered.is_some() && member.name != "public_id");
+    let rules = shown.map(|member| Rule {
+        name: member.name,
+        required: member.name == "type_id",
+        holds: match member.kind {
+            ValueKind::Checkbox => Holds::Flag,
+            ValueKind::Date => Holds::Moment,
+            ValueKind::Text => Holds::Text,
+            _ => Holds::Integer,
+        },
+    });
+    rules.chain([may("fields", Holds::Named(&[]))]).collect()
+});
 
 const FIELD: &[Rule] = &[
     may("type", Holds::Text),
@@ -152,7 +160,7 @@ impl Stored {
 
     fn rules(self) -> &'static [Rule] {
         match self {
-            Self::Object => OBJECT,
+            Self::Object => &OBJECT,
             Self::Type => TYPE,
             Self::Category => CATEGORY,
             Self::User => USER,

@@ -6,70 +6,18 @@ use bson::raw::RawDocument;
 
 use super::cell::{self, Cell};
 use crate::domain::object_fields::ValueKind;
+use crate::domain::object_member::{MEMBERS, ObjectMember};
 use crate::domain::object_type::{Field, ObjectType};
 use crate::raw::{CorruptBson, Elements, Value};
 
-/// What objects have in addition to their fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Own {
-    /// The id.
-    PublicId,
-    /// Whether the object is in use.
-    Active,
-    /// Kept as it comes.
-    Status,
-    /// Three numbers.
-    Version,
-    /// Who made it.
-    AuthorId,
-    /// Who changed it last.
-    EditorId,
-    /// When it was made.
-    CreationTime,
-    /// When it was changed last.
-    LastEditTime,
-    /// A counter of clients.
-    Views,
-}
-
-/// The own columns: their names, what is in them, and whether a table has them without being asked.
-const OWN: [(Own, &str, ValueKind, bool); 9] = [
-    (Own::PublicId, "public_id", ValueKind::Number, true),
-    (Own::Active, "active", ValueKind::Checkbox, true),
-    (Own::Status, "status", ValueKind::Checkbox, false),
-    (Own::Version, "version", ValueKind::Text, false),
-    (Own::AuthorId, "author_id", ValueKind::Number, false),
-    (Own::EditorId, "editor_id", ValueKind::Number, false),
-    (Own::CreationTime, "creation_time", ValueKind::Date, false),
-    (Own::LastEditTime, "last_edit_time", ValueKind::Date, false),
-    (Own::Views, "views", ValueKind::Number, false),
-];
-
 /// The prefix of a field's column if the field has the name of another column.
 const FIELDS: &str = "fields.";
-
-impl Own {
-    /// The column of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        OWN.iter().find(|(_, known, ..)| *known == name).map(|(own, ..)| *own)
-    }
-
-    /// What is in it.
-    pub fn kind(self) -> ValueKind {
-        OWN.iter().find(|(own, ..)| *own == self).map_or(ValueKind::Any, |(_, _, kind, _)| *kind)
-    }
-
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        OWN.iter().find(|(own, ..)| *own == self).map_or("", |(_, name, ..)| name)
-    }
-}
 
 /// The columns in which objects of a type are written.
 #[derive(Debug, Clone)]
 pub struct Columns {
     object_type: Arc<ObjectType>,
-    own: Vec<Own>,
+    own: Vec<&'static ObjectMember>,
     /// Positions of the fields in the type, with their kinds.
     fields: Vec<(usize, ValueKind)>,
 }
@@ -78,7 +26,7 @@ impl Columns {
     /// The columns of a type; with `all` also those that are not fields. Password fields only for callers who may see
     /// their values.
     pub fn of(object_type: &Arc<ObjectType>, all: bool, passwords: bool) -> Self {
-        let own = OWN.iter().filter(|(.., always)| all || *always).map(|(own, ..)| *own).collect();
+        let own = columns().filter(|member| all || member.is_exported).collect();
         let fields = object_type.fields.iter().enumerate();
         let shown = fields.filter(|(_, field)| passwords || !field.is_password());
         let fields = shown.map(|(position, field)| (position, ValueKind::of(field))).collect();
@@ -92,7 +40,7 @@ impl Columns {
 
     /// The cells of the header.
     pub fn header(&self) -> Vec<String> {
-        let own = self.own.iter().map(|own| own.name().to_owned());
+        let own = self.own.iter().map(|own| own.name.to_owned());
         let fields = self.fields.iter().map(|(position, _)| header_of(&self.object_type.fields[*position].name));
         own.chain(fields).collect()
     }
@@ -108,11 +56,11 @@ impl Columns {
         while let Some(member) = members.next_element()? {
             if member.name == b"fields" {
                 self.read_fields(member.value, &mut fields)?;
-            } else if let Some(place) = self.own.iter().position(|own| own.name().as_bytes() == member.name) {
+            } else if let Some(place) = self.own.iter().position(|own| own.name.as_bytes() == member.name) {
                 own[place] = member.value;
             }
         }
-        let own = self.own.iter().zip(own).map(|(own, value)| Cell::of(own.kind(), value));
+        let own = self.own.iter().zip(own).map(|(own, value)| Cell::of(own.kind, value));
         let fields = self
             .fields
             .iter()
@@ -141,9 +89,19 @@ impl Columns {
     }
 }
 
+/// The members of objects that tables have. A table has objects of one type.
+fn columns() -> impl Iterator<Item = &'static ObjectMember> {
+    MEMBERS.iter().filter(|member| member.name != "type_id")
+}
+
+/// The member of objects whose column has this name.
+fn own(name: &str) -> Option<&'static ObjectMember> {
+    columns().find(|member| member.name == name)
+}
+
 /// The header cell of a field.
 pub fn header_of(name: &str) -> String {
-    if Own::named(name).is_some() || name.starts_with(FIELDS) {
+    if own(name).is_some() || name.starts_with(FIELDS) {
         return cell::guarded(&format!("{FIELDS}{name}")).into_owned();
     }
     cell::guarded(name).into_owned()
@@ -153,7 +111,7 @@ pub fn header_of(name: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heading {
     /// What objects have in addition to their fields.
-    Own(Own),
+    Own(&'static ObjectMember),
     /// The field of the type at this position.
     Field(usize),
     /// The field at this position, which refers to the object of the type `type_name` whose `field` has the cell's value.
@@ -186,7 +144,7 @@ impl Heading {
         };
         // A space at the edge of a cell is no part of a name, unless a field is called so.
         for name in [name, name.trim()] {
-            if let Some(own) = Own::named(name) {
+            if let Some(own) = own(name) {
                 return Ok(Self::Own(own));
             }
             if let Some(position) = position(name) {
@@ -200,7 +158,10 @@ impl Heading {
         let unknown = |name: &str| match name {
             "id" | "_id" | "object_id" => "is no column; did you mean public_id?".to_owned(),
             "type_id" | "type" => "is no column; a table has objects of one type, which the request names".to_owned(),
-            _ => object_type.lack_of(name.strip_prefix(FIELDS).unwrap_or(name), &OWN.map(|(_, name, ..)| name)),
+            _ => object_type.lack_of(
+                name.strip_prefix(FIELDS).unwrap_or(name),
+                &columns().map(|member| member.name).collect::<Vec<_>>(),
+            ),
         };
         let (left, target) = name.split_once('=').ok_or_else(|| unknown(name))?;
         let position = position(left).ok_or_else(|| unknown(left))?;
@@ -268,11 +229,11 @@ mod tests {
         for (place, cell) in Columns::of(&rack, false, true).header().iter().enumerate().skip(2) {
             assert_eq!(Heading::read(cell, &rack), Ok(Heading::Field(place - 2)), "{cell}");
         }
-        assert_eq!(Heading::read("active", &rack), Ok(Heading::Own(Own::Active)));
+        assert_eq!(Heading::read("active", &rack), Ok(Heading::Own(own("active").unwrap())));
         let link = Heading::Link { position: 3, type_name: "room".to_owned(), field: "name".to_owned() };
         assert_eq!(Heading::read("room=room/name", &rack), Ok(link));
         assert_eq!(Heading::read(" room ", &rack), Ok(Heading::Field(3)));
-        assert_eq!(Heading::read("public_id ", &rack), Ok(Heading::Own(Own::PublicId)));
+        assert_eq!(Heading::read("public_id ", &rack), Ok(Heading::Own(own("public_id").unwrap())));
         for (said, told) in [("id", "did you mean public_id?"), ("type_id", "which the request names")] {
             assert!(Heading::read(said, &rack).unwrap_err().ends_with(told), "{said}");
         }

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use super::error::ApiError;
 use super::stages::{self, MOST_KEYS, Selected};
 use crate::admission;
-use crate::domain::object_input;
+use crate::domain::object_member;
 use crate::json;
 use crate::query::{Effort, Fields, Filter, Limits, Path, Projection, RENDERED, STORED, Sort};
 use crate::service::queries::advice;
@@ -644,7 +644,7 @@ fn condition(name: &str, value: &str) -> String {
 /// The same for objects, where other names than those of members are names of fields.
 fn object_condition(name: &str, value: &str) -> String {
     let member = advice::meant(name).unwrap_or(name);
-    if object_input::members().contains(&member) || name.starts_with("f.") {
+    if object_member::NAMES.contains(&member) || name.starts_with("f.") {
         return condition(member, value);
     }
     condition(&format!("f.{}", name.strip_prefix("fields.").unwrap_or(name)), value)

@@ -18,7 +18,7 @@ use super::kinds::{Objects, Resource};
 use super::list_query::ListQuery;
 use crate::domain::acl::Permission;
 use crate::domain::object_fields::ValueKind;
-use crate::domain::object_input;
+use crate::domain::object_member;
 use crate::domain::object_type::{Field, FieldOption};
 use crate::query::{Filter, Limits, OWN_OPERATOR, STORED, Sort};
 use crate::service::accounts::directory::Caller;
@@ -140,7 +140,7 @@ async fn of_objects(
             advice.push(format!("an ascending order has no sign; write sort={}", plain(bare)));
         } else if first == STORED {
             advice.extend(rest.and_then(|rest| seen.entries(rest)));
-        } else if !object_input::members().contains(&first) {
+        } else if !object_member::NAMES.contains(&first) {
             let absence = lookup.absence(first, |question| types.scope(caller, question)).await?;
             let instead = || rendered::instead_of(path, said.value_of(path)).unwrap_or_else(|| seen.instead_of(first));
             advice.extend(absence.map(|absence| format!("{}; {}", absence.said("object", first), instead())));
@@ -473,7 +473,7 @@ impl VisibleTypes<'_> {
         if let Some(meant) = meant(name) {
             return format!("did you mean {meant}?");
         }
-        if let Some(member) = suggest::nearest(name, object_input::members()) {
+        if let Some(member) = suggest::nearest(name, &object_member::NAMES) {
             return format!("did you mean {member}?");
         }
         let mut known: Vec<&str> = self.types.field_names().filter(|name| self.has_field(name)).collect();

@@ -14,7 +14,7 @@ use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::object_type::ObjectType;
 use crate::exchange::cell;
-use crate::exchange::columns::{Heading, Own, header_of};
+use crate::exchange::columns::{Heading, header_of};
 use crate::exchange::csv::StringRecord;
 use crate::service::resource::{self, Objects};
 
@@ -284,8 +284,8 @@ impl Planner {
         for (heading, written) in self.rows.columns.iter().zip(cells) {
             let text = &*self.reading.tidy(written);
             let value = match heading {
-                Heading::Own(Own::PublicId | Own::EditorId | Own::CreationTime | Own::LastEditTime) => continue,
-                Heading::Own(own) => cell::read(own.kind(), text),
+                Heading::Own(own) if !own.is_imported => continue,
+                Heading::Own(own) => cell::read(own.kind, text),
                 Heading::Field(position) => {
                     let field = &self.object_type().fields[*position];
                     let kind = ValueKind::of(field);
@@ -312,7 +312,7 @@ impl Planner {
                     errors.push(ReportError::new(row.line, field_of(heading, self.object_type()), reason));
                 }
                 (Ok(Bson::Null), Heading::Own(_)) => {}
-                (Ok(value), Heading::Own(own)) => drop(body.insert(own.name(), value)),
+                (Ok(value), Heading::Own(own)) => drop(body.insert(own.name, value)),
                 (Ok(value), heading) => {
                     fields.push(FieldValue { name: field_of(heading, self.object_type()), value });
                 }
@@ -324,8 +324,8 @@ impl Planner {
     /// What to say of a column that is about a member of objects, when the type has a field of that name.
     fn field_is_meant(&self, heading: &Heading) -> String {
         match heading {
-            Heading::Own(own) if self.object_type().position(own.name()).is_some() => {
-                format!("; for the field of this name the column is {}", header_of(own.name()))
+            Heading::Own(own) if self.object_type().position(own.name).is_some() => {
+                format!("; for the field of this name the column is {}", header_of(own.name))
             }
             _ => String::new(),
         }

@@ -11,7 +11,7 @@ use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::{Field, ObjectType};
 use crate::domain::unique::key_text;
 use crate::exchange::cell;
-use crate::exchange::columns::{Heading, Own};
+use crate::exchange::columns::Heading;
 use crate::exchange::csv::{self, Delimiter, StringRecord};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::exchange::sheet;
@@ -252,12 +252,12 @@ impl RowReading {
         for (heading, text) in read.columns.iter().zip(&cells) {
             let text = &*self.tidy(text);
             match heading {
-                Heading::Own(Own::PublicId) => match cell::read(ValueKind::Reference, text) {
+                Heading::Own(own) if own.name == "public_id" => match cell::read(ValueKind::Reference, text) {
                     Ok(Bson::Null) => {}
                     Ok(Bson::Int64(id)) => public_id = Some(id),
                     Ok(_) | Err(_) => {
                         let reason = "must be a whole number, or empty for a new object";
-                        read.errors.push(ReportError::new(line, Own::PublicId.name(), reason));
+                        read.errors.push(ReportError::new(line, own.name, reason));
                     }
                 },
                 Heading::Field(position) if self.key == Some(*position) => {
@@ -353,7 +353,7 @@ impl RowReading {
 /// The name of the field that a column is about.
 pub(super) fn field_of(heading: &Heading, object_type: &ObjectType) -> String {
     match heading {
-        Heading::Own(own) => own.name().to_owned(),
+        Heading::Own(own) => own.name.to_owned(),
         Heading::Field(position) | Heading::Link { position, .. } => object_type.fields[*position].name.clone(),
     }
 }

@@ -3,7 +3,7 @@
 use bson::Bson;
 
 use super::{plain, quoted};
-use crate::domain::object_input;
+use crate::domain::object_member::ObjectMember;
 
 /// The members of a rendered object.
 const MEMBERS: [&str; 3] = ["current_render_time", "object_information", "type_information"];
@@ -17,9 +17,8 @@ pub(super) fn instead_of(path: &str, compared: Option<&Bson>) -> Option<String> 
     if !MEMBERS.contains(&first) {
         return None;
     }
-    let stored = if last == "object_id" { "public_id" } else { last };
-    let is_stored = stored != "fields" && object_input::members().contains(&stored);
-    let meant = if is_stored { format!("did you mean {stored}? ") } else { String::new() };
+    let stored = ObjectMember::rendered_as(last).or_else(|| ObjectMember::named(last));
+    let meant = stored.map(|member| format!("did you mean {}? ", member.name)).unwrap_or_default();
     Some(format!("{meant}only view=render has {}", plain(first)))
 }
 
@@ -41,12 +40,11 @@ pub(super) fn absent(path: &str, is_field: impl Fn(&str) -> bool) -> Option<Stri
         return None;
     }
     let instead = match first {
-        "public_id" => "did you mean object_information.object_id?".to_owned(),
-        "type_id" | "fields" | "type_name" | "type_label" | "sections" | "summaries" | "summary_line" | "externals" => {
+        "fields" | "type_name" | "type_label" | "sections" | "summaries" | "summary_line" | "externals" => {
             format!("did you mean type_information.{first}?")
         }
-        "creation_time" | "last_edit_time" | "author_id" | "editor_id" | "active" | "version" => {
-            format!("did you mean object_information.{first}?")
+        name if let Some(place) = ObjectMember::named(name).and_then(|member| member.rendered) => {
+            format!("did you mean {place}?")
         }
         name if is_field(name) => format!("a field is asked for as f.{}", plain(name)),
         _ => format!("it has {}", MEMBERS.join(", ")),

@@ -6,25 +6,14 @@ use bson::{Bson, DateTime};
 use super::rendered::id_found_by;
 use super::{LONGEST_QUOTED, Place, meant, plain};
 use crate::domain::object_fields::{ValueKind, parse_date};
+use crate::domain::object_member::ObjectMember;
 use crate::query::Filter;
 use crate::{address, suggest};
 
-/// The members that hold dates, in whatever resource.
-const DATES: [&str; 4] = ["creation_time", "last_edit_time", "registration_time", "time"];
-/// The members that hold numbers.
-const NUMBERS: [&str; 11] = [
-    "public_id",
-    "type_id",
-    "author_id",
-    "editor_id",
-    "user_id",
-    "group_id",
-    "parent",
-    "types",
-    "sequence",
-    "number",
-    "views",
-];
+/// The members of other resources than objects that hold dates.
+const DATES: [&str; 2] = ["registration_time", "time"];
+/// Those that hold numbers.
+const NUMBERS: [&str; 6] = ["user_id", "group_id", "parent", "types", "sequence", "number"];
 /// The members that hold texts.
 const TEXTS: [&str; 5] = ["name", "label", "description", "email", "user_name"];
 
@@ -34,7 +23,8 @@ pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
         Place::Member(path) if DATES.contains(&path.as_str()) => Some(ValueKind::Date),
         Place::Member(path) if NUMBERS.contains(&path.as_str()) => Some(ValueKind::Number),
         Place::Member(path) if TEXTS.contains(&path.as_str()) => Some(ValueKind::Text),
-        Place::Member(path) if path == "active" => Some(ValueKind::Checkbox),
+        // Other resources have a `status`, too, of another kind.
+        Place::Member(path) if path != "status" => ObjectMember::named(path).map(|member| member.kind),
         _ => None,
     }
 }
