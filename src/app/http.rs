@@ -175,8 +175,15 @@ pub(super) fn listeners(
     Ok((listen(&address, "server.port")?, monitor, wire))
 }
 
+/// How many connections may wait until they are accepted; the standard library says 128. Clients of a burst that is
+/// larger wait for a second and more, as the system drops their packets.
+const WAITING: i32 = 1024;
+
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).map_err(|source| StartError::Listen { key, address: address.to_owned(), source })
+    let refused = |source| StartError::Listen { key, address: address.to_owned(), source };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    rustix::net::listen(&listener, WAITING).map_err(|error| refused(error.into()))?;
+    Ok(listener)
 }
 
 /// Warns of a certificate that clients refuse, now or soon.
