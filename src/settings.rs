@@ -5,12 +5,9 @@
 //! secret can also be in a file that `<key>_file` names. An unknown key is an error in every source.
 
 mod edge;
-mod history;
 mod most;
 pub mod reference;
 mod sources;
-mod webhooks;
-mod wire;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -32,11 +29,9 @@ use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
 
 pub use self::edge::{
-    CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings,
+    CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings, WebhookSettings,
+    WireSettings,
 };
-pub use self::history::HistorySettings;
-pub use self::webhooks::WebhookSettings;
-pub use self::wire::WireSettings;
 
 /// The file that is compiled in, so that the binary alone starts.
 const BASE: &str = include_str!("../config/base.toml");
@@ -516,7 +511,7 @@ impl StoreSettings {
         }
         if let Some(rest) = uri.strip_prefix("mongodb://").or_else(|| uri.strip_prefix("mongodb+srv://")) {
             return match database_in(rest) {
-                Some(name) if wire::RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) => {
+                Some(name) if edge::RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) => {
                     let message = format!(
                         "names the database {name}, which is MongoDB's own; name another one, for instance /inventory, \
                          and where {name} was meant as the place of users, append ?authSource={name}"
@@ -622,4 +617,24 @@ fn positive(key: &'static str, value: u64) -> Result<(), SettingsError> {
 
 fn invalid(key: &'static str, message: &str) -> SettingsError {
     SettingsError::Invalid { key, message: message.to_owned() }
+}
+
+/// `history.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistorySettings {
+    /// For how many days changes are kept; 0: forever.
+    pub keep_days: u32,
+}
+
+/// A hundred years.
+const MOST_DAYS: u32 = 36_500;
+
+impl HistorySettings {
+    fn validate(&self) -> Result<(), SettingsError> {
+        if self.keep_days > MOST_DAYS {
+            return Err(invalid("history.keep_days", "must be a number of days up to 36500, or 0 for ever"));
+        }
+        Ok(())
+    }
 }

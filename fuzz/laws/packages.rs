@@ -3,7 +3,7 @@
 use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use inventory_service::json::write::write_canonical;
-use inventory_service::moving::import::line::document;
+use inventory_service::moving::import::lines::document;
 
 /// Reads the bytes as lines, and also takes them for a stored document.
 pub fn hold(bytes: &[u8]) {

@@ -3,7 +3,6 @@
 //! Law: nothing in here prints, logs or returns a password, a hash, a key or a token, except the function whose task
 //! that is. Types that carry one have a [`Secret`] or their own `Debug`.
 
-mod cursor;
 pub mod header;
 mod invalid_setting;
 pub mod oidc;

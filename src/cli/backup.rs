@@ -1,20 +1,23 @@
-//! `inventory-service backup`: a copy of the embedded store, also while the service works on it.
+//! `inventory-service backup`, `restore` and `compact`: work on the file of the embedded store. A backup is made while the
+//! service works on it, too.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::Outcome;
+use super::input::{in_words, opened};
+use super::output::{note, say, stdout};
 use crate::app;
 use crate::moving::control::ask_for_backup;
-use crate::moving::place::{self, above, draft_of};
+use crate::moving::export::{self, above, draft_of};
+use crate::plural::counted;
 use crate::settings::{Settings, StoreUri};
+use crate::store::embedded::maintenance::RestoreError;
 use crate::store::embedded::{Options, maintenance};
-
-use super::Outcome;
-use super::output::{note, stdout};
 
 /// The name for standard output and input.
 pub(super) const STANDARD: &str = "-";
@@ -89,7 +92,7 @@ impl BackupCommand {
 /// Removes the leftover of a killed backup, because an existing file would keep its owner and mode.
 fn begin_draft(draft: &Path) -> io::Result<Draft<'_>> {
     let make = |draft: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
-    let made = place::begin(draft, make, |draft| std::fs::remove_file(draft));
+    let made = export::begin(draft, make, |draft| std::fs::remove_file(draft));
     let file = made.map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => error,
         _ => unwritable(draft, &error),
@@ -143,4 +146,56 @@ fn copy(
     let bytes = io::copy(&mut made, to)?;
     to.flush()?;
     Ok(bytes)
+}
+
+/// What to read.
+#[derive(Debug, Args)]
+pub struct RestoreCommand {
+    /// The file that `backup` wrote, or - for the standard input.
+    file: PathBuf,
+    /// Replace an existing store.
+    #[arg(long)]
+    force: bool,
+}
+
+impl RestoreCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        let StoreUri::Embedded(directory) = settings.store.location()? else {
+            return Err("MongoDB is restored with its own tool, mongorestore: docs/operation.md shows how".into());
+        };
+        let options = settings.store.embedded_options();
+        let place = directory.display().to_string();
+        let is_standard = self.file.as_os_str() == STANDARD;
+        let file = if is_standard { "the standard input".to_owned() } else { self.file.display().to_string() };
+        let restored = tokio::task::spawn_blocking(move || {
+            let mut input: Box<dyn Read> =
+                if is_standard { Box::new(io::stdin()) } else { Box::new(opened(&self.file)?) };
+            Ok::<_, io::Error>(maintenance::restore(&directory, &options, &mut *input, self.force))
+        });
+        let restored = restored.await?.map_err(|error| format!("{file}: {}", in_words(&error)))?;
+        let restored = restored.map_err(|error| match error {
+            RestoreError::NoBackup => format!("{file} {error}"),
+            RestoreError::Unusable(_) | RestoreError::Damaged(_) => format!("{file}: {error}"),
+            error => error.to_string(),
+        })?;
+        let (documents, keys) = (counted(restored.documents, "document"), counted(restored.entries, "key"));
+        say!("read {documents} and {keys} of indexes, all sound; restored to {place}");
+        Ok(())
+    }
+}
+
+/// Compacts the embedded store; the service must not run on it.
+#[derive(Debug, Args)]
+pub struct CompactCommand {}
+
+impl CompactCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        let StoreUri::Embedded(directory) = settings.store.location()? else {
+            return Err("only an embedded store is compacted; ask mongosh for the command compact".into());
+        };
+        let options = settings.store.embedded_options();
+        let done = tokio::task::spawn_blocking(move || maintenance::compact(&directory, &options)).await??;
+        say!("{done}");
+        Ok(())
+    }
 }

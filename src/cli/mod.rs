@@ -2,18 +2,14 @@
 
 mod backup;
 pub mod check;
-mod compact;
 mod demo;
 mod export;
 mod history;
 mod import;
 mod input;
 mod migrate;
-mod open_files;
 mod openapi;
 pub mod output;
-mod programs;
-mod restore;
 mod serve;
 mod tables;
 pub mod user;
@@ -73,7 +69,7 @@ pub enum Command {
     /// Say whether the settings and the store are in order, or whether the running service is ready.
     Check(check::CheckCommand),
     /// Free the unused space of an embedded store.
-    Compact(compact::CompactCommand),
+    Compact(backup::CompactCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
     /// Write the inventory into a directory: types, categories, groups, users, objects, settings, history.
@@ -83,7 +79,7 @@ pub enum Command {
     /// Copy an embedded store into a file, also while the service runs.
     Backup(backup::BackupCommand),
     /// Replace an embedded store with a backup.
-    Restore(restore::RestoreCommand),
+    Restore(backup::RestoreCommand),
     /// Copy everything from one store into another one of any kind.
     Migrate(migrate::MigrateCommand),
     /// Print the description of the interface, in OpenAPI.
@@ -149,8 +145,8 @@ impl Command {
                     outcome => Ok(outcome?),
                 }
             }
-            Self::Completions { shell } => programs::completions(shell),
-            Self::Man => programs::man(),
+            Self::Completions { shell } => openapi::completions(shell),
+            Self::Man => openapi::man(),
         }
     }
 }

@@ -1,12 +1,13 @@
-//! `inventory-service openapi`: prints the description of the interface.
+//! `inventory-service openapi`, `completions` and `man`: print the description of the interface and that of the commands.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::Shell;
 
-use super::Outcome;
 use super::output::stdout;
+use super::{CommandLine, Outcome};
 use crate::http::openapi;
 
 /// Which description is printed.
@@ -40,4 +41,24 @@ impl OpenapiCommand {
         writeln!(out)?;
         Ok(out.flush()?)
     }
+}
+
+/// Prints the completions for a shell.
+pub(super) fn completions(shell: Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut CommandLine::command(), "inventory-service", &mut script);
+    Ok(stdout().write_all(&script)?)
+}
+
+/// Prints the manual page of the program, followed by those of its commands.
+pub(super) fn man() -> Outcome {
+    let mut program = CommandLine::command();
+    program.build();
+    let mut pages = Vec::new();
+    clap_mangen::Man::new(program.clone()).render(&mut pages)?;
+    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
+        let title = format!("inventory-service-{}", command.get_name());
+        clap_mangen::Man::new(command.clone()).title(title).render(&mut pages)?;
+    }
+    Ok(stdout().write_all(&pages)?)
 }

@@ -3,7 +3,6 @@
 //! Laws: nothing here knows stores or requests. A written cell reads back as the same value, and no cell is a formula
 //! in any spreadsheet.
 
-pub mod address;
 mod book;
 pub mod cell;
 pub mod columns;

@@ -2,9 +2,7 @@
 //!
 //! One set for each service. An update costs a look-up in a map and one or two atomic additions.
 
-mod deliveries;
-mod sign_ins;
-mod tally;
+mod outcomes;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -16,9 +14,9 @@ use prometheus::{
     TextEncoder,
 };
 
-pub use self::deliveries::{Deliveries, Delivery};
-pub use self::sign_ins::{SignIn, SignIns};
-pub use self::tally::Tally;
+pub use self::outcomes::Tally;
+pub use self::outcomes::{Deliveries, Delivery};
+pub use self::outcomes::{SignIn, SignIns};
 
 /// Upper bounds of the histogram of times, in seconds: from answers out of memory to ends of time budgets.
 const SECONDS: [f64; 14] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];

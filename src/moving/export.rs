@@ -1,29 +1,30 @@
-//! Writes a package under another name, syncs it, and then renames it in one step.
+//! Writes a package under another name, syncs it, and then renames it in one step. Its tables are for spreadsheets.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use chrono::{DateTime, SecondsFormat, Utc};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest, Sha256};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::package::{FORMAT, FileEntry, HistorySince, MANIFEST, Manifest, PackagePart};
+use super::{MovingError, ids};
+use crate::domain::schema::is_kebab_case;
+use crate::exchange::csv::CsvStyle;
+use crate::exchange::discovery::HostFields;
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
-use crate::query::Filter;
+use crate::query::{Filter, Sort};
+use crate::service::exchange::export::{ExportAccess, ExportForm, ExportQuery, export_objects};
 use crate::service::history::kept;
+use crate::service::{ServiceError, Services};
 use crate::store::{Copying, Documents, Dump, StoreError};
-
-use super::package::{FORMAT, FileEntry, HistorySince, MANIFEST, Manifest, PackagePart};
-use super::place::{self, above, draft_of};
-use super::{MovingError, ids, tables};
-
-pub use super::tables::{DIRECTORY, Tables};
 
 /// How long counting may take; it is only for the progress.
 const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);
@@ -91,8 +92,7 @@ fn may_take(place: &Path, force: bool) -> Result<bool, MovingError> {
 fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
     for entry in fs::read_dir(place).map_err(MovingError::at(place))? {
         let name = entry.map_err(MovingError::at(place))?.file_name();
-        let is_ours =
-            name == MANIFEST || name == tables::DIRECTORY || PackagePart::ALL.iter().any(|part| name == part.file());
+        let is_ours = name == MANIFEST || name == DIRECTORY || PackagePart::ALL.iter().any(|part| name == part.file());
         if !is_ours {
             let reason = format!("the directory has other things in it ({}); name a new one", name.display());
             return Err(MovingError::NoPackage { path: place.to_owned(), reason });
@@ -121,7 +121,7 @@ impl PackageDraft {
         if path.exists() {
             refuse_strangers(&path)?;
         }
-        let held = place::begin(&path, make, |path| fs::remove_dir_all(path)).map_err(MovingError::at(&path))?;
+        let held = begin(&path, make, |path| fs::remove_dir_all(path)).map_err(MovingError::at(&path))?;
         Ok(Self { path, is_finished: false, _held: held })
     }
 
@@ -248,4 +248,106 @@ fn without_password(user: &RawDocument) -> Option<RawDocumentBuf> {
     let mut members = Document::try_from(user).ok()?;
     members.remove("password");
     RawDocumentBuf::try_from(&members).ok()
+}
+
+/// The temporary name next to `place`; `None` if `place` is no name.
+pub fn draft_of(place: &Path) -> Option<PathBuf> {
+    let mut draft = place.file_name()?.to_owned();
+    draft.push(".partial");
+    Some(place.with_file_name(draft))
+}
+
+/// The directory that `place` is in.
+pub fn above(place: &Path) -> &Path {
+    place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a draft, and opens it. As long as the result is open nobody else makes it or removes it. `remove` clears what a killed
+/// command left.
+///
+/// # Errors
+/// Those of the two, and [`io::ErrorKind::ResourceBusy`] while another command writes the draft.
+pub fn begin(
+    draft: &Path,
+    make: impl FnOnce(&Path) -> io::Result<File>,
+    remove: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<File> {
+    let busy = || {
+        let message = format!("another command is writing {}; wait for it, or write to another name", draft.display());
+        io::Error::new(io::ErrorKind::ResourceBusy, message)
+    };
+    if draft.symlink_metadata().is_ok() {
+        let left = File::open(draft)?;
+        if !is_held(&left, draft)? {
+            return Err(busy());
+        }
+        remove(draft)?;
+    }
+    match make(draft) {
+        Ok(made) if is_held(&made, draft)? => Ok(made),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Err(busy()),
+    }
+}
+
+/// Locks a file, and says whether it has the lock and is still what has this name.
+fn is_held(file: &File, path: &Path) -> io::Result<bool> {
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        return Ok(false);
+    }
+    let (own, there) = (file.metadata()?, fs::symlink_metadata(path));
+    Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())))
+}
+
+/// Where the tables are in a package.
+pub const DIRECTORY: &str = "objects";
+
+/// Tables that are to be written, and how.
+#[derive(Clone, Copy)]
+pub struct Tables<'a> {
+    /// The use cases that write them.
+    pub services: &'a Services,
+    /// How they are written.
+    pub style: CsvStyle,
+}
+
+impl Tables<'_> {
+    /// Writes a table for each type into the directory of a package.
+    pub(super) async fn write(self, package: &Path) -> Result<(), MovingError> {
+        let Self { services, style } = self;
+        let directory = package.join(DIRECTORY);
+        DirBuilder::new().mode(0o700).create(&directory).map_err(MovingError::at(&directory))?;
+        let types = services.types.current(&*services.store, services.max_time).await.map_err(MovingError::Table)?;
+        let mut names: Vec<(i64, String)> =
+            types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect();
+        names.sort_unstable();
+        for (id, name) in &names {
+            // Other tools may have stored a type name that is invalid as a file name.
+            let name = if is_kebab_case(name) { format!("{name}.csv") } else { format!("type-{id}.csv") };
+            let path = directory.join(name);
+            let query = ExportQuery {
+                type_id: Some(*id),
+                filter: Filter::all(),
+                sort: Sort::by("public_id", false),
+                form: ExportForm::Csv(style),
+                hosts: HostFields::default(),
+                all_columns: true,
+            };
+            let mut export =
+                export_objects(services, ExportAccess::Operator, query).await.map_err(MovingError::Table)?;
+            let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            let mut file = open.map_err(MovingError::at(&path))?;
+            while let Some(bytes) = export.bytes.try_next().await.map_err(MovingError::Table)? {
+                let step = tokio::task::spawn_blocking(move || file.write_all(&bytes).map(|()| file)).await;
+                file = joined(step)?.map_err(MovingError::at(&path))?;
+            }
+            let step = tokio::task::spawn_blocking(move || file.sync_all()).await;
+            joined(step)?.map_err(MovingError::at(&path))?;
+        }
+        Ok(())
+    }
+}
+
+fn joined<T>(step: Result<io::Result<T>, tokio::task::JoinError>) -> Result<io::Result<T>, MovingError> {
+    step.map_err(|error| MovingError::Table(ServiceError::Store(StoreError::backend(error))))
 }

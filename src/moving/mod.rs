@@ -12,7 +12,5 @@ mod ids;
 pub mod import;
 pub mod migrate;
 pub mod package;
-pub mod place;
-mod tables;
 
 pub use self::error::MovingError;

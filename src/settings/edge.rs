@@ -1,12 +1,15 @@
-//! The settings of the edge: limits of connections, requests and clients, TLS, and other origins.
+//! The settings of the edge: limits of connections, requests and clients, TLS, other origins, webhooks, and the listener
+//! for MongoDB tools.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{SettingsError, invalid, positive};
+use super::{SettingsError, StoreUri, invalid, networks, positive};
 
 /// The HTTP parser holds the whole head of a request in this many bytes, which is fixed.
 const LARGEST_HEAD: usize = 128 * 1024;
@@ -243,6 +246,95 @@ fn within(key: &'static str, value: usize, most: usize) -> Result<(), SettingsEr
     Err(invalid(key, &format!("must be between {LEAST_HEAD} and {most}")))
 }
 
+/// `webhooks.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Networks that webhooks may go to in addition to the public addresses, separated by commas.
+    pub allowed_networks: String,
+    /// How long a receiver may take to answer, in milliseconds.
+    pub timeout_ms: u64,
+    /// File with certificates of the authorities that receivers are checked with; empty: the public ones.
+    pub ca_certificates: String,
+}
+
+/// A shorter time would be over before a connection is there.
+const SHORTEST_MS: u64 = 100;
+/// A receiver that takes longer should take the message and work later.
+const LONGEST_MS: u64 = 30_000;
+
+impl WebhookSettings {
+    /// How long a receiver may take to answer.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    /// The networks that webhooks may go to; an address is a network of one.
+    ///
+    /// # Errors
+    /// When one of them is neither.
+    pub fn networks(&self) -> Result<Vec<IpNet>, SettingsError> {
+        networks("webhooks.allowed_networks", &self.allowed_networks)
+    }
+
+    pub(super) fn validate(&self) -> Result<(), SettingsError> {
+        self.networks()?;
+        if !(SHORTEST_MS..=LONGEST_MS).contains(&self.timeout_ms) {
+            let message = format!("must be from {SHORTEST_MS} to {LONGEST_MS}");
+            return Err(invalid("webhooks.timeout_ms", &message));
+        }
+        Ok(())
+    }
+}
+
+/// `wire.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireSettings {
+    /// Host and port; empty: no listener.
+    pub address: String,
+    /// The name of the database that tools see.
+    pub database: String,
+}
+
+/// Names that tools use for databases of the server's own.
+pub(super) const RESERVED: [&str; 3] = ["admin", "config", "local"];
+
+/// The longest name of a database in MongoDB.
+const LONGEST: usize = 63;
+
+impl WireSettings {
+    /// Where to listen, if anywhere.
+    pub fn address(&self) -> Option<&str> {
+        Some(self.address.as_str()).filter(|address| !address.is_empty())
+    }
+
+    pub(super) fn validate(&self, store: &StoreUri, is_encrypted: bool) -> Result<(), SettingsError> {
+        let name = &self.database;
+        let is_wrong = |letter: char| letter.is_whitespace() || "/\\.\"$*<>:|?\0".contains(letter);
+        if name.is_empty() || name.len() > LONGEST || name.contains(is_wrong) || RESERVED.contains(&name.as_str()) {
+            let message = "must be a name of a MongoDB database, of 1 to 63 bytes, and not admin, config or local";
+            return Err(invalid("wire.database", message));
+        }
+        let Some(address) = self.address() else { return Ok(()) };
+        if matches!(store, StoreUri::MongoDb(_)) {
+            let message = "is for the embedded store alone; with store.uri at MongoDB, tools connect to that server";
+            return Err(invalid("wire.address", message));
+        }
+        let Some((host, _)) = address.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) else {
+            return Err(invalid("wire.address", "must be an address and a port, for instance 127.0.0.1:27017"));
+        };
+        let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        let is_here = host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback());
+        if !is_here && !is_encrypted {
+            let message = "reaches beyond this machine, which needs TLS; set server.tls.certificate and server.tls.key, \
+                           or use 127.0.0.1";
+            return Err(invalid("wire.address", message));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Settings;
@@ -284,5 +376,41 @@ mod tests {
         let pace = settings.server.rate_limit.user().expect("a pace");
         assert_eq!((pace.per_minute.get(), pace.burst.get()), (30, 30));
         assert_eq!(settings.server.rate_limit.address(), None);
+    }
+
+    fn refused_pairs(pairs: &[(&str, &str)]) -> String {
+        Settings::defaults(pairs).expect_err("the setting must be refused").to_string()
+    }
+
+    #[test]
+    fn an_address_beyond_this_machine_needs_tls() {
+        for outside in ["0.0.0.0:27017", "[::]:27017", "inventory.example.org:27017", "192.0.2.1:0"] {
+            assert!(refused_pairs(&[("wire.address", outside)]).contains("needs TLS"), "{outside}");
+            let tls = [("server.tls.certificate", "a.pem"), ("server.tls.key", "b.pem"), ("wire.address", outside)];
+            assert!(Settings::defaults(&tls).is_ok(), "{outside}");
+        }
+        for inside in ["127.0.0.1:27017", "[::1]:27017", "localhost:0", "127.0.0.2:1", ""] {
+            assert!(Settings::defaults(&[("wire.address", inside)]).is_ok(), "{inside}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_pairs() {
+        for wrong in ["127.0.0.1", "27017", "127.0.0.1:", "127.0.0.1:70000"] {
+            assert!(refused_pairs(&[("wire.address", wrong)]).contains("an address and a port"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_store_on_mongodb_has_its_own_server_for_tools() {
+        let pairs = [("store.uri", "mongodb://127.0.0.1/inventory"), ("wire.address", "127.0.0.1:27017")];
+        assert!(refused_pairs(&pairs).contains("tools connect to that server"));
+    }
+
+    #[test]
+    fn a_name_of_a_database_is_one_in_mongodb() {
+        for wrong in ["", "admin", "a b", "a.b", "a$b", &"x".repeat(64)] {
+            assert!(refused_pairs(&[("wire.database", wrong)]).contains("wire.database"), "{wrong}");
+        }
     }
 }

@@ -22,7 +22,6 @@ mod server;
 mod session;
 mod shared;
 mod stream;
-mod unauthenticated;
 
 pub use self::server::serve;
 pub use self::shared::WireParts;

@@ -13,8 +13,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::converse;
-use super::shared::{MOST_CONNECTIONS, Shared, WireParts, address};
-use super::unauthenticated::Unauthenticated;
+use super::shared::{MOST_CONNECTIONS, Shared, Unauthenticated, WireParts, address};
 
 /// How long the listener rests when the system has no room for another connection.
 const REST: Duration = Duration::from_millis(100);

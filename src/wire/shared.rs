@@ -1,14 +1,15 @@
-//! What all connections of a listener share.
+//! What all connections of a listener share, and those of them that are unauthenticated.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::server::ServerConfig;
+use tokio::sync::Notify;
 
 use super::cursors::Cursors;
-use super::unauthenticated::Unauthenticated;
 use crate::query::Limits;
 use crate::rate_limits::RateLimits;
 use crate::service::Services;
@@ -81,4 +82,35 @@ impl Shared {
 /// The address that sign-ins are counted by.
 pub(super) fn address(peer: SocketAddr) -> IpAddr {
     peer.ip().to_canonical()
+}
+
+// Unauthenticated connections. When all slots are taken, the oldest of them is closed for a new one: they cannot keep
+// others out by staying open. Tools watch a server on such connections too, and connect again.
+
+/// Those of a listener, by the number of their connection: lower numbers came first.
+#[derive(Default)]
+pub(super) struct Unauthenticated(Mutex<BTreeMap<i64, Arc<Notify>>>);
+
+impl Unauthenticated {
+    /// A connection was accepted. It has to end when this is notified.
+    pub(super) fn enter(&self, connection: i64) -> Arc<Notify> {
+        let leave = Arc::new(Notify::new());
+        self.lock().insert(connection, Arc::clone(&leave));
+        leave
+    }
+
+    /// The connection has ended, or is authenticated.
+    pub(super) fn remove(&self, connection: i64) {
+        self.lock().remove(&connection);
+    }
+
+    /// Closes the oldest one. False if there is none.
+    pub(super) fn close_oldest(&self) -> bool {
+        let oldest = self.lock().pop_first();
+        oldest.inspect(|(_, leave)| leave.notify_one()).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

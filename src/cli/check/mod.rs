@@ -1,6 +1,5 @@
 //! `inventory-service check`: whether the service can run as it is set up, in plain words, for people and for container engines.
 
-mod directory;
 mod documents;
 mod embedded;
 mod issuer;
@@ -19,7 +18,7 @@ use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::{Finding, Verdict};
 
 use super::output::say;
-use super::{Outcome, open_files};
+use super::{Outcome, serve};
 
 /// What is to be checked; without a flag: the settings and the store.
 #[derive(Debug, Args)]
@@ -60,7 +59,7 @@ impl CheckCommand {
         let mut findings = vec![Finding::good("settings", known), Finding::good("queries", queries)];
         findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings, &SystemClock).await?);
-        findings.extend(open_files::concern(&settings));
+        findings.extend(serve::concern_of_open_files(&settings));
         findings.extend(issuer::look(&settings).await?);
         findings.extend(webhooks::look(&settings));
         findings.extend(store::look(&settings, &SystemClock).await?);

@@ -1,6 +1,9 @@
 //! `check` without a flag: the directory, the store, and its contents, one after the other until one fails.
 
+use std::path::Path;
+
 use bson::DateTime;
+use rustix::fs::{Access, access, statvfs};
 
 use crate::app::{self, Opened, StartError};
 use crate::clock::Clock;
@@ -11,20 +14,18 @@ use crate::service::history::kept;
 use crate::service::upkeep::migrations;
 use crate::settings::{Settings, SettingsError, StoreUri, in_full};
 use crate::store::embedded::{OpenError, has_store};
-use crate::store::inspection::Finding;
+use crate::store::inspection::{Finding, room};
 use crate::store::{FindQuery, Store, StoreError, collections};
-
-use super::directory;
 
 /// All findings about the store that `store.uri` names.
 pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<Finding>, SettingsError> {
     let mut findings = Vec::new();
     if let StoreUri::Embedded(place) = settings.store.location()? {
         let place = in_full(&place);
-        let writable = directory::writable(&place);
+        let writable = writable(&place);
         let is_usable = writable.is_ok();
         findings.push(writable.unwrap_or_else(|finding| finding));
-        findings.extend(directory::room_at(&place));
+        findings.extend(room_at(&place));
         if !is_usable {
             return Ok(findings);
         }
@@ -124,7 +125,7 @@ fn first_password(settings: &Settings) -> Finding {
         return Finding::note("users", format!("{made} with auth.initial_admin_password"));
     }
     let Ok(place) = app::password_directory(settings) else { return Finding::note("users", made) };
-    match directory::writable(&place) {
+    match writable(&place) {
         Ok(_) => Finding::note("users", format!("{made} and writes the password into {}", place.display())),
         Err(finding) => Finding::wrong(
             "users",
@@ -133,5 +134,69 @@ fn first_password(settings: &Settings) -> Finding {
                 finding.text
             ),
         ),
+    }
+}
+
+/// A finding: the directory is writable, or why not. Removes what it created.
+pub(super) fn writable(directory: &Path) -> Result<Finding, Finding> {
+    let place = nearest(directory);
+    let subject = "directory";
+    if !place.is_dir() {
+        return Err(Finding::wrong(subject, format!("{} is not a directory", place.display())));
+    }
+    match access(place, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Ok(Finding::good(subject, format!("{} can be written", place.display()))),
+        Err(error) => Err(Finding::wrong(
+            subject,
+            format!(
+                "{} cannot be written: {error}; give the user of this service the right to write there",
+                place.display()
+            ),
+        )),
+    }
+}
+
+/// The room on the disk of a directory; nothing where the system does not say.
+pub(super) fn room_at(directory: &Path) -> Option<Finding> {
+    let found = statvfs(nearest(directory)).ok().filter(|found| found.f_blocks > 0)?;
+    let block = found.f_frsize;
+    Some(room(
+        &directory.display().to_string(),
+        found.f_bavail.saturating_mul(block),
+        found.f_blocks.saturating_mul(block),
+    ))
+}
+
+/// The directory, or the one in which it would be made.
+fn nearest(directory: &Path) -> &Path {
+    let exists = |path: &&Path| path.as_os_str().is_empty() || path.exists();
+    match directory.ancestors().find(exists) {
+        Some(path) if !path.as_os_str().is_empty() => path,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_to_be_made_is_as_writable_as_the_one_above_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let inside = directory.path().join("a/b");
+        assert_eq!(nearest(&inside), directory.path());
+        assert!(writable(&inside).is_ok());
+        assert!(!inside.exists());
+        assert_eq!(nearest(Path::new("no-such-directory")), Path::new("."));
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("file"), "").expect("a file");
+        let finding = writable(&directory.path().join("file/data")).expect_err("a finding");
+        assert!(finding.text.ends_with("file is not a directory"), "{finding}");
     }
 }

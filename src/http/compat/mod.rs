@@ -10,7 +10,6 @@
 mod answer;
 mod body;
 mod date;
-mod dates;
 mod items;
 mod logs;
 mod own;
@@ -21,13 +20,12 @@ mod values;
 
 use std::sync::Arc;
 
-use actix_web::Route;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::{Next, from_fn};
-use actix_web::{HttpMessage, ResponseError, web};
+use actix_web::{HttpMessage, ResponseError, Route, web};
 
 use self::request::Asked;
 use super::call::AsOriginal;

@@ -15,8 +15,7 @@ use crate::moving::package::PackagePart;
 use crate::query::Filter;
 use crate::store::{FindQuery, StoreError};
 
-use super::compare::{created, difference, replaced};
-use super::lines::{Batches, Line};
+use super::lines::{Batches, Line, created, difference, replaced};
 use super::rules::{self, KnownType, integer};
 use super::{Import, LineAction, MAX_TIME, Summary};
 

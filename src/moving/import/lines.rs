@@ -1,16 +1,19 @@
-//! Reads the lines of a file in batches, ahead of their use.
+//! Reads the lines of a file in batches, ahead of their use, and compares them with stored documents.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use bson::Document;
+use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::LineAction;
+use super::rules;
+use crate::json::read::trusted_document_from_str;
 use crate::moving::MovingError;
 use crate::store::StoreError;
-
-use super::line::document;
 
 /// A batch ends with the line that brings it to this many lines or bytes.
 const BATCH_LINES: usize = 1000;
@@ -84,6 +87,54 @@ impl LineReading {
         }
         Ok((self, lines))
     }
+}
+
+/// Reads a line, with or without its end.
+///
+/// # Errors
+/// The error for people, without the number of the line.
+pub fn document(line: &[u8]) -> Result<Document, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
+    trusted_document_from_str(text.trim_end_matches(['\r', '\n']))
+        .map_err(|error| error.to_string().replace(" at line 1, column ", " at column "))
+}
+
+// Compares a line with the stored document of the same key. `_id`s do not count, because two stores differ in them.
+
+/// The first member in which the line differs; members that it lacks do not count.
+pub(super) fn difference<'l>(line: &'l Document, stored: &Document) -> Option<&'l str> {
+    let differs =
+        |(name, value): &(&String, &Bson)| name.as_str() != "_id" && stored.get(name.as_str()) != Some(*value);
+    line.iter().find(differs).map(|(name, _)| name.as_str())
+}
+
+/// The new document of a valid line.
+pub(super) fn created(read: &rules::Read) -> Result<LineAction, String> {
+    let id = read.members.get("_id").cloned().unwrap_or_else(|| ObjectId::new().into());
+    let mut document = Document::new();
+    document.insert("_id", id);
+    document.extend(
+        read.members.iter().filter(|(name, _)| *name != "_id").map(|(name, value)| (name.clone(), value.clone())),
+    );
+    for (name, value) in &read.defaults {
+        if !document.contains_key(name) {
+            document.insert(name.clone(), value.clone());
+        }
+    }
+    encoded(&document).map(LineAction::Create)
+}
+
+/// The stored document after a valid line; members that the line lacks stay.
+pub(super) fn replaced(read: &rules::Read, before: RawDocumentBuf, stored: &Document) -> Result<LineAction, String> {
+    let mut document = stored.clone();
+    for (name, value) in read.members.iter().filter(|(name, _)| *name != "_id") {
+        document.insert(name.clone(), value.clone());
+    }
+    Ok(LineAction::Replace { before, after: encoded(&document)? })
+}
+
+fn encoded(document: &Document) -> Result<RawDocumentBuf, String> {
+    RawDocumentBuf::try_from(document).map_err(|error| format!("it cannot be stored: {error}"))
 }
 
 #[cfg(test)]

@@ -8,11 +8,9 @@
 //! Each query serves a batch of lines, never a single line. Types, categories, groups, users and settings are held in
 //! memory as a whole. Objects are held a batch at a time, with the ids of all of them.
 
-mod compare;
 mod definitions;
 mod history;
-pub mod line;
-mod lines;
+pub mod lines;
 mod objects;
 mod rules;
 
@@ -27,9 +25,8 @@ use crate::progress::Progress;
 use crate::store::{Change, Condition, Copying, Store, StoreError, Unit};
 
 use self::rules::World;
-use super::MovingError;
-use super::ids;
 use super::package::{Manifest, PackagePart};
+use super::{MovingError, ids};
 
 /// How long one query may take.
 const MAX_TIME: Duration = Duration::from_mins(1);

@@ -14,9 +14,8 @@ use crate::query::{Filter, Projection};
 use crate::store::collections::{OBJECTS, TYPES};
 use crate::store::{Condition, FindQuery, StoreError};
 
-use super::compare::{created, difference, replaced};
 use super::definitions::DIFFERS;
-use super::lines::{Batches, Line};
+use super::lines::{Batches, Line, created, difference, replaced};
 use super::rules::{self, integer};
 use super::{Import, LineAction, MAX_TIME, Summary, UNIT_BYTES, carry_out};
 

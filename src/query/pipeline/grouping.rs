@@ -6,8 +6,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use super::group::{Group, GroupKey};
-use super::held::Held;
-use super::key::Key;
+use super::held::{Held, Key};
 use super::state::State;
 use super::{Budget, EvalError};
 use crate::query::budget::size_of_value;

@@ -12,7 +12,6 @@ mod front;
 mod group;
 mod grouping;
 mod held;
-mod key;
 mod lookup;
 mod parse;
 mod parser;

@@ -1,13 +1,11 @@
 //! What an accumulator has seen so far.
 
-use std::collections::HashSet;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use bson::{Bson, Document};
 
 use super::accumulator::{Accumulator, Kind};
-use super::held::Held;
-use super::key::Key;
+use super::held::{Held, Key};
 use super::ranked::Ranked;
 use super::{Budget, EvalError};
 use crate::query::budget::size_of_value;

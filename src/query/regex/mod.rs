@@ -7,7 +7,6 @@ mod brackets;
 mod class;
 mod escapes;
 mod groups;
-mod properties;
 mod repeat;
 mod translate;
 

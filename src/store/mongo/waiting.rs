@@ -72,7 +72,7 @@ impl Presence {
         if self.is_lost() {
             return Err(away());
         }
-        let work = Carried::begin(self.runtime(), operation);
+        let work = Detached::begin(self.runtime(), operation);
         tokio::select! {
             biased;
             outcome = work => outcome,
@@ -94,7 +94,7 @@ impl Presence {
                 return Err(away());
             }
             let term = self.term();
-            let mut work = Carried::begin(self.runtime(), question());
+            let mut work = Detached::begin(self.runtime(), question());
             if let Watched::Ended(outcome) = self.watch(term, bound, &mut work).await {
                 return outcome;
             }
@@ -105,7 +105,7 @@ impl Presence {
         }
     }
 
-    async fn watch<T: Send + 'static>(&self, term: Term, bound: Bound, work: &mut Carried<T>) -> Watched<T> {
+    async fn watch<T: Send + 'static>(&self, term: Term, bound: Bound, work: &mut Detached<T>) -> Watched<T> {
         tokio::select! {
             biased;
             outcome = timeout_at(bound.until, work) => Watched::Ended(outcome.unwrap_or_else(|_| Err(self.ran_out(bound.time)))),
@@ -142,16 +142,16 @@ impl Bound {
 // another runtime each of these would wake up another thread.
 
 /// Work that runs to completion when this handle is dropped before its end.
-pub(super) struct Carried<T>(JoinHandle<Result<T, StoreError>>);
+pub(super) struct Detached<T>(JoinHandle<Result<T, StoreError>>);
 
-impl<T: Send + 'static> Carried<T> {
+impl<T: Send + 'static> Detached<T> {
     /// Begins the work on that runtime; a panic of it becomes an error.
     pub(super) fn begin(runtime: &Handle, work: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Self {
         Self(runtime.spawn(work))
     }
 }
 
-impl<T> Future for Carried<T> {
+impl<T> Future for Detached<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -286,13 +286,13 @@ mod tests {
         assert!(matches!(run, Err(StoreError::Unavailable { .. })));
     }
 
-    fn carried<T: Send + 'static>(work: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Carried<T> {
-        Carried::begin(&Handle::current(), work)
+    fn detached<T: Send + 'static>(work: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Detached<T> {
+        Detached::begin(&Handle::current(), work)
     }
 
     #[tokio::test]
     async fn work_that_is_waited_for_gives_its_outcome() {
-        let work = carried(async {
+        let work = detached(async {
             tokio::task::yield_now().await;
             Ok(7)
         });
@@ -303,7 +303,7 @@ mod tests {
     async fn work_that_is_given_up_goes_on() {
         let (go, gone) = oneshot::channel();
         let (done, end) = oneshot::channel();
-        let mut work = carried(async {
+        let mut work = detached(async {
             gone.await.map_err(StoreError::backend)?;
             done.send(7).map_err(|_| StoreError::backend("nobody waits"))
         });
@@ -315,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error() {
-        let work: Carried<()> = carried(async { panic!("as if the driver had a fault") });
+        let work: Detached<()> = detached(async { panic!("as if the driver had a fault") });
         assert!(matches!(work.await, Err(StoreError::Backend { .. })));
     }
 
@@ -323,9 +323,9 @@ mod tests {
     fn work_is_done_where_it_belongs_and_goes_with_that() {
         let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let (driver, other) = (runtime(), runtime());
-        let where_it_is = Carried::begin(driver.handle(), async { Ok(Handle::current().id()) });
+        let where_it_is = Detached::begin(driver.handle(), async { Ok(Handle::current().id()) });
         assert_eq!(other.block_on(where_it_is).unwrap(), driver.handle().id());
-        let work = Carried::begin(driver.handle(), std::future::pending::<Result<(), _>>());
+        let work = Detached::begin(driver.handle(), std::future::pending::<Result<(), _>>());
         driver.shutdown_background();
         assert!(matches!(other.block_on(work), Err(StoreError::Unavailable { .. })));
     }

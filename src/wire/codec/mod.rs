@@ -11,13 +11,12 @@
 mod check;
 mod compress;
 mod message;
-mod query;
 mod reply;
 
 pub use self::check::{LARGEST_COMMAND, MOST_ELEMENTS, Weight, check};
 pub use self::compress::{Compressor, Packed};
+pub use self::message::Query;
 pub use self::message::{EXHAUST_ALLOWED, MORE_TO_COME, Message, Sequence};
-pub use self::query::Query;
 pub use self::reply::{Batch, framed_message, framed_reply};
 
 /// The largest message, as in MongoDB.
