@@ -17,6 +17,7 @@ pub mod references;
 pub mod revert_input;
 pub mod rules;
 pub mod schema;
+pub mod searchable;
 pub mod setting_input;
 pub mod stored;
 pub mod token_input;
@@ -29,6 +30,7 @@ pub mod user;
 pub mod user_input;
 pub mod violation;
 pub mod webhook_input;
+pub mod words;
 
 use bson::{Bson, DateTime, Document, doc};
 
