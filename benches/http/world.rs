@@ -137,6 +137,26 @@ impl World {
         }))
     }
 
+    /// Searches for words of each machine: its name, of one kind and place, or what it is and where, and every other time a
+    /// beginning.
+    pub(crate) fn searches(&self, words: usize) -> Question {
+        self.reads(self.machines.iter().enumerate().map(|(number, machine)| {
+            let text = |name: &str| value(machine, name).as_str().unwrap_or_default().to_owned();
+            let hostname = text("hostname");
+            let place = hostname.split('-').next().unwrap_or_default().to_owned();
+            let all = match number % 3 {
+                0 => [hostname, text("environment"), text("operating-system")],
+                1 => [place, text("environment"), text("operating-system")],
+                _ => [text("environment"), place, hostname],
+            };
+            let mut asked = all.into_iter().filter(|word| !word.is_empty()).take(words).collect::<Vec<_>>().join(" ");
+            if number % 2 == 1 && asked.len() > 4 {
+                asked.truncate(asked.len() - 2);
+            }
+            format!("/rest/search/?q={}", encoded(&asked))
+        }))
+    }
+
     pub(crate) fn category_tree(&self) -> Question {
         self.reads(std::iter::once("/rest/categories/?view=tree".to_owned()))
     }

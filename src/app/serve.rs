@@ -16,6 +16,7 @@ use crate::moving::control::Control;
 use crate::plural::counted;
 use crate::service::Services;
 use crate::service::history::prune::prune;
+use crate::service::search::building;
 use crate::service::webhooks::worker;
 use crate::settings::StoreUri;
 
@@ -42,6 +43,7 @@ impl Application {
         reload_on_hangup(self.certificates.clone(), Arc::clone(&self.state.services.clock))?;
         let _control = self.control();
         self.prune_daily();
+        let _search = self.complete_search();
         let webhooks = Deliverer::start(&self.state.services)?;
         let (feed, file) = (Arc::clone(&self.state.services.feed), self.file.clone());
         let (server, tools) = self.server()?;
@@ -90,6 +92,13 @@ impl Application {
         });
     }
 
+    /// Completes the index of words whenever something is missing, until the returned value is dropped.
+    fn complete_search(&self) -> watch::Sender<bool> {
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(building::run(Arc::clone(&self.state.services), stopped));
+        stop
+    }
+
     /// Answers `inventory-service backup`, if there is a file to back up.
     fn control(&self) -> Option<Control> {
         let Ok(StoreUri::Embedded(directory)) = self.settings.store.location() else { return None };
@@ -106,6 +115,7 @@ impl Application {
     /// # Errors
     /// As [`Application::run`].
     pub async fn run_without_signals(self) -> io::Result<()> {
+        let _search = self.complete_search();
         let webhooks = Deliverer::start(&self.state.services)?;
         let ended = self.server()?.0.await;
         webhooks.stop().await;

@@ -24,6 +24,7 @@ use crate::service::claims::building;
 use crate::service::claims::keeper::Keeper;
 use crate::service::history::recorder::Recorder;
 use crate::service::objects::companions::Companions;
+use crate::service::search::state::Searched;
 use crate::service::types::catalog;
 use crate::service::webhooks::parts::Parts;
 use crate::service::{ServiceError, Services};
@@ -232,7 +233,8 @@ pub async fn services_on(
 ) -> Result<Services, StartError> {
     let max_time = settings.query.max_time();
     let (recorded, feed) = Recorder::around(Arc::clone(&store), Arc::clone(&clock), max_time);
-    let store = Keeper::around(recorded, store, max_time);
+    let (types, searched) = (Arc::new(catalog::TypeCatalog::default()), Arc::new(Searched::of(Arc::clone(&store))));
+    let store = Keeper::around(recorded, store, Arc::clone(&types), max_time);
     let passwords = Passwords::new(&settings.auth)?;
     let directory = Arc::new(Directory::new(Arc::clone(&store), max_time));
     let parts = AccountParts {
@@ -246,7 +248,6 @@ pub async fn services_on(
     let accounts = Arc::new(accounts.map_err(StartError::at(&settings.store))?);
     let issuer = issuer(settings, Arc::clone(&clock))?;
     let identities = issuer.map(|issuer| Arc::new(Identities::new(issuer, Arc::clone(&store), max_time)));
-    let types = catalog::TypeCatalog::default();
     let companions = Arc::new(Companions::default());
     let admission = Admission::new(settings.admission.bounds(store.is_remote()));
     let webhooks = Arc::new(Parts::new(webhook_sender(settings)?, settings.query.limits()));
@@ -254,6 +255,7 @@ pub async fn services_on(
         store,
         feed,
         types,
+        searched,
         companions,
         directory,
         accounts,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::StartError;
 use crate::clock::Clock;
 use crate::service::history::kept;
+use crate::service::search::state;
 use crate::service::upkeep::migrations;
 use crate::settings::{Settings, StoreSettings, StoreUri, in_full};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
@@ -127,7 +128,8 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
         if let Some(warning) = kept::behind_entries(store, now, settings.query.max_time()).await? {
             log::warn!("{warning}");
         }
-        kept::begin(store, now, settings.query.max_time()).await
+        kept::begin(store, now, settings.query.max_time()).await?;
+        state::begin(store, settings.query.max_time()).await
     };
     begun.await.map_err(|source| StartError::Store { uri, source })
 }

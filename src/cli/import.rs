@@ -58,7 +58,7 @@ impl ImportCommand {
         let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
         let (plain, max_time) = (Arc::clone(&store) as Arc<dyn Store>, settings.query.max_time());
         let recorded = Recorder::around(Arc::clone(&plain), Arc::new(SystemClock), max_time).0;
-        let recorded = Keeper::around(recorded, plain, max_time);
+        let recorded = Keeper::around(recorded, plain, Arc::default(), max_time);
         let stores = Stores { plain: &*store, recorded: &*recorded };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());

@@ -10,6 +10,7 @@ mod input;
 mod migrate;
 mod openapi;
 pub mod output;
+mod reindex;
 mod serve;
 mod tables;
 pub mod user;
@@ -82,6 +83,8 @@ pub enum Command {
     Restore(backup::RestoreCommand),
     /// Copy everything from one store into another one of any kind.
     Migrate(migrate::MigrateCommand),
+    /// Have the index of words that search uses made again.
+    Reindex(reindex::ReindexCommand),
     /// Print the description of the interface, in OpenAPI.
     Openapi(openapi::OpenapiCommand),
     /// Check the history of changes.
@@ -135,6 +138,7 @@ impl Command {
             Self::Backup(command) => command.run(settings).await,
             Self::Restore(command) => command.run(settings).await,
             Self::Migrate(command) => command.run(settings).await,
+            Self::Reindex(command) => command.run(settings).await,
             Self::Openapi(command) => command.run(),
             Self::History(command) => command.run(settings).await,
             Self::User(command) => {

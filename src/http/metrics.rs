@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::error::ApiError;
 use super::state::HttpState;
 use crate::auth::Authorization;
+use crate::metrics::Moment;
 use crate::service::ErrorCode;
 
 /// How long the service waits for a monitor when it stops.
@@ -56,9 +57,14 @@ fn text(state: &HttpState) -> HttpResponse {
         ("user_names", services.directory.name_lookups()),
         ("types", services.types.lookups()),
     ];
-    let file = state.file.as_ref().map(|file| file.figures());
     let (sign_ins, deliveries) = (services.accounts.sign_ins(), &services.webhooks.deliveries);
-    let text = state.metrics.text(&caches, sign_ins, deliveries, state.panics.count(), file);
+    let moment = Moment {
+        panics: state.panics.count(),
+        search_pending: services.searched.last().map(|left| left.parts()),
+        search_looked_at: services.searched.looked_at(),
+        embedded: state.file.as_ref().map(|file| file.figures()),
+    };
+    let text = state.metrics.text(&caches, sign_ins, deliveries, moment);
     HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
 }
 

@@ -36,6 +36,7 @@ mod root;
 pub mod route_table;
 pub mod routes;
 pub mod schema;
+mod search;
 mod sent;
 mod stages;
 pub mod state;

@@ -227,6 +227,18 @@ impl Parameters {
         }
     }
 
+    /// A parameter that is a number from 1 to the greater one of the two; the first one where none is sent.
+    ///
+    /// # Errors
+    /// 400 for anything else.
+    pub fn within(&self, name: &str, (default, most): (u64, u64)) -> Result<usize, ApiError> {
+        let number = self.number(name)?.unwrap_or(default);
+        match usize::try_from(number).ok().filter(|_| (1..=most).contains(&number)) {
+            Some(number) => Ok(number),
+            None => Err(ApiError::parameter(name, format!("must be from 1 to {most}, not {number}"))),
+        }
+    }
+
     /// A parameter that is a whole number. One beyond 64 bits counts as the largest one, which is too large everywhere.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub(super) async fn list_dangling(Call { state, request, caller }: Call) -> Answ
     let sent = Parameters::of(&request)?;
     sent.only(&["type_id", "limit", "after"], state.params.unknown)?;
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
-    let most = within(&sent, "limit", DANGLING)?;
+    let most = sent.within("limit", DANGLING)?;
     let after = place(sent.get("after"))?;
     let page = nowhere::page(&state.services, &caller, type_id, after, most).await?;
     let mut items = Items::default();
@@ -65,7 +65,7 @@ pub(super) async fn object_graph(Call { state, request, caller }: Call, id: Path
     let format = sent.one_of("format", &["json", "dot", "mermaid", "graphml"])?.unwrap_or("json");
     let format = GraphFormat::named(format);
     let types = sent.get("types").map(types).transpose()?;
-    let (depth, most) = (within(&sent, "depth", DEPTH)?, within(&sent, "max_nodes", NODES)?);
+    let (depth, most) = (sent.within("depth", DEPTH)?, sent.within("max_nodes", NODES)?);
     let query = GraphQuery { direction, depth, types, most };
     let text = graph::around(&state.services, &caller, id.0, query, format).await?;
     Ok(HttpResponse::Ok().content_type(format.media_type()).body(text))
@@ -77,15 +77,6 @@ fn types(sent: &str) -> Result<Vec<i64>, ApiError> {
     ids.filter(|ids| ids.len() <= MOST_TYPES).ok_or_else(|| {
         ApiError::parameter("types", format!("must be ids of types with commas between them, at most {MOST_TYPES}"))
     })
-}
-
-/// A number from 1 to the greater one of the two; the first one where none is sent.
-fn within(sent: &Parameters, name: &str, (default, most): (u64, u64)) -> Result<usize, ApiError> {
-    let number = sent.number(name)?.unwrap_or(default);
-    match usize::try_from(number).ok().filter(|_| (1..=most).contains(&number)) {
-        Some(number) => Ok(number),
-        None => Err(ApiError::parameter(name, format!("must be from 1 to {most}, not {number}"))),
-    }
 }
 
 /// The place that a cursor stands for; the beginning without one.

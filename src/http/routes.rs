@@ -15,7 +15,7 @@ use super::caller::{TimeBudget, authorize, without_body};
 use super::history::{changes, diff, entries, restoring, undoing};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
-    aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, rights, root, types,
+    aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, rights, root, search, types,
     user_settings as settings, user_tokens as tokens, users, webhooks,
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
@@ -79,6 +79,8 @@ routes! {
     GET "/rest/objects/{public_id}/graph", Right("base.framework.object.view"), references::object_graph;
     GET "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state;
     PUT "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state;
+
+    GET "/rest/search/", Right("base.framework.object.view"), search::search_objects;
 
     GET "/rest/objects/{public_id}/history", Right("base.framework.object.view"), entries::object_history;
     QUERY "/rest/objects/{public_id}/history", Right("base.framework.object.view"), entries::object_history;

@@ -33,6 +33,8 @@ pub struct Metrics {
     refused_queries: IntCounterVec,
     cache_lookups: IntCounterVec,
     panics: IntCounter,
+    search_pending: IntGauge,
+    search_objects: IntCounter,
     sign_ins: IntCounterVec,
     deliveries: IntCounterVec,
     /// Created by the first figure; other stores have none.
@@ -70,6 +72,19 @@ pub struct EmbeddedFigures {
     pub is_damaged: bool,
     /// Whether the last write that adds something found no room.
     pub is_full: bool,
+}
+
+/// Figures that are looked up when metrics are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Moment {
+    /// Defects that were met.
+    pub panics: u64,
+    /// Parts of the index of words that are to be made, if that is known.
+    pub search_pending: Option<u64>,
+    /// Objects that this process has looked at for it.
+    pub search_looked_at: u64,
+    /// Those of the embedded store.
+    pub embedded: Option<EmbeddedFigures>,
 }
 
 impl Default for Metrics {
@@ -130,6 +145,17 @@ impl Metrics {
                 &registry,
                 IntCounter::new("inventory_panics_total", "Defects that were met while a request was handled."),
             ),
+            search_pending: add(
+                &registry,
+                IntGauge::new(
+                    "inventory_search_pending",
+                    "Parts of the index of words that are to be made: all objects, or those of a changed type. 0: complete.",
+                ),
+            ),
+            search_objects: add(
+                &registry,
+                IntCounter::new("inventory_search_objects_total", "Objects looked at to complete the index of words."),
+            ),
             sign_ins: counters(
                 &registry,
                 "inventory_sign_ins_total",
@@ -186,8 +212,7 @@ impl Metrics {
         caches: &[(&str, &Tally)],
         sign_ins: &SignIns,
         deliveries: &Deliveries,
-        panics: u64,
-        embedded: Option<EmbeddedFigures>,
+        moment: Moment,
     ) -> String {
         for (outcome, count) in sign_ins.counts() {
             let counter = self.sign_ins.with_label_values(&[outcome]);
@@ -202,8 +227,12 @@ impl Metrics {
             self.cache_lookups.with_label_values(&[cache, "hit"]).inc_by(hits);
             self.cache_lookups.with_label_values(&[cache, "miss"]).inc_by(misses);
         }
-        self.panics.inc_by(panics.saturating_sub(self.panics.get()));
-        if let Some(figures) = embedded {
+        self.panics.inc_by(moment.panics.saturating_sub(self.panics.get()));
+        if let Some(pending) = moment.search_pending {
+            self.search_pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
+        }
+        self.search_objects.inc_by(moment.search_looked_at.saturating_sub(self.search_objects.get()));
+        if let Some(figures) = moment.embedded {
             let own = self.embedded();
             for (gauge, value) in [
                 (&own.file_bytes, figures.file_bytes),
@@ -297,7 +326,7 @@ mod tests {
         metrics.store_call("find", "ok", Duration::from_millis(1));
         metrics.refused("query_unknown_operator");
         assert!(
-            !metrics.text(&[], &sign_ins, &deliveries, 0, None).contains("inventory_embedded"),
+            !metrics.text(&[], &sign_ins, &deliveries, Moment::default()).contains("inventory_embedded"),
             "there is no embedded store"
         );
         metrics.committed(3);
@@ -316,7 +345,8 @@ mod tests {
             is_damaged: true,
             is_full: true,
         };
-        let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, 2, Some(figures));
+        let moment = Moment { panics: 2, embedded: Some(figures), search_pending: Some(1), search_looked_at: 3 };
+        let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, moment);
         for line in [
             r#"inventory_http_request_duration_seconds_count{method="GET",route="/rest/types/",status="200"} 1"#,
             r#"inventory_http_request_duration_seconds_bucket{method="GET",route="/rest/types/",status="200",le="0.005"} 1"#,
@@ -350,7 +380,8 @@ mod tests {
             assert!(text.contains(usual), "{usual}");
         }
         drop(under_way);
-        let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, 2, None);
+        let moment = Moment { panics: 2, ..Moment::default() };
+        let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, moment);
         assert!(text.contains("inventory_http_requests_under_way 0") && text.contains("inventory_panics_total 2"));
         assert!(text.contains(r#"{cache="types",outcome="hit"} 2"#), "what was told is not told twice");
     }

@@ -10,6 +10,7 @@
 //! | [`objects`] | objects, their references, the rendered view, edits of many |
 //! | [`queries`] | parameters of lists, and hints about filters |
 //! | [`claims`] | values that are unique |
+//! | [`search`] | objects by their words |
 //! | [`history`] | entries, earlier moments, events of changes |
 //! | [`exchange`] | import and export |
 //! | [`webhooks`] | changes that the service sends to other programs |
@@ -28,6 +29,7 @@ pub mod queries;
 pub mod quota;
 pub mod regional;
 pub mod resource;
+pub mod search;
 mod services;
 pub mod types;
 pub mod upkeep;

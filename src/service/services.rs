@@ -13,6 +13,7 @@ use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
 use super::history::past::{Moment, TOO_MUCH};
 use super::objects::companions::Companions;
+use super::search::state::Searched;
 use super::types::catalog::{TypeCatalog, Types};
 use super::webhooks::parts::Parts;
 use crate::admission::{self, Admission};
@@ -30,7 +31,9 @@ pub struct Services {
     /// The changes as they happen.
     pub feed: Arc<Feed>,
     /// The compiled types.
-    pub types: TypeCatalog,
+    pub types: Arc<TypeCatalog>,
+    /// What search lacks.
+    pub searched: Arc<Searched>,
     /// Which objects are needed together.
     pub companions: Arc<Companions>,
     /// Users and groups, as far as requests need them.
@@ -106,7 +109,8 @@ impl Services {
         Ok(Self {
             store,
             feed: Arc::clone(&self.feed),
-            types,
+            types: Arc::new(types),
+            searched: Arc::clone(&self.searched),
             companions: Arc::clone(&self.companions),
             directory: Arc::clone(&self.directory),
             accounts: Arc::clone(&self.accounts),

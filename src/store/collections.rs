@@ -133,6 +133,12 @@ pub const CLAIMS: &str = "service.claims";
 /// The fields whose values are unique; one document.
 pub const UNIQUE: &str = "service.unique";
 
+/// The words of each object, for search.
+pub const SEARCH: &str = "service.search";
+
+/// Whether all objects are in it, and what is left to be made.
+pub const SEARCH_WORK: &str = "service.search.work";
+
 /// The webhooks, as clients see them.
 pub const WEBHOOKS: &str = "service.webhooks";
 
@@ -220,6 +226,8 @@ pub const ALL: &[CollectionSpec] = &[
     },
     CollectionSpec { name: CLAIMS, indexes: &[] },
     CollectionSpec { name: UNIQUE, indexes: &[] },
+    CollectionSpec { name: SEARCH, indexes: &[plain("terms", &[up("terms"), up("type_id"), up("_id")])] },
+    CollectionSpec { name: SEARCH_WORK, indexes: &[] },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },

@@ -37,6 +37,7 @@ mod moving;
 mod programs;
 mod projections;
 mod render;
+mod searching;
 mod settings;
 mod sign_on;
 mod store_commands;

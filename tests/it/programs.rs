@@ -96,12 +96,13 @@ fn a_start_in_vain_makes_no_store() {
 
 #[test]
 fn commands_on_a_store_make_none() {
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
         &["user", "list"],
         &["user", "add", "ada"],
         &["check", "--deep"],
         &["check", "--repair"],
         &["compact"],
+        &["reindex"],
         &["backup", "../file"],
         &["export", "../directory"],
     ];

@@ -1,4 +1,4 @@
-//! `inventory-service check --deep`, `check --repair` and `compact`, each as a process of its own.
+//! `inventory-service check --deep`, `check --repair`, `reindex` and `compact`, each as a process of its own.
 
 use std::fs;
 use std::path::Path;
@@ -109,6 +109,31 @@ async fn a_damaged_store_names_the_remedy_and_stays_as_it_is() {
         assert!(!complaint.contains("check --deep"), "{flags:?} sends back: {complaint}");
     }
     assert_eq!(std::fs::read(&file).expect("it can be read"), bytes);
+}
+
+#[tokio::test]
+async fn words_that_do_not_fit_their_objects_are_found() {
+    let directory = TempDir::new().expect("a temporary directory");
+    said(directory.path(), &["demo", "--objects", "300"]);
+    assert!(check(directory.path(), &["--deep"]).status.success());
+    let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store");
+    store.prepare(collections::ALL).await.expect("it can be prepared");
+    let filter = Filter::equals("terms", "production\u{1}");
+    let removal = Change::DeleteMany { collection: collections::SEARCH, filter };
+    let removed = store.commit(Unit::of(removal)).await.expect("it is removed")[0];
+    drop(store);
+    let found = check(directory.path(), &["--deep"]);
+    let told = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(!found.status.success() && removed > 1, "{told}");
+    assert!(
+        told.contains(&format!("service.search: the words of {removed} objects are not those of their values")),
+        "{told}"
+    );
+    assert!(told.contains("inventory-service reindex makes them again"), "{told}");
+    said(directory.path(), &["reindex"]);
+    let now = check(directory.path(), &["--deep"]);
+    let told = String::from_utf8_lossy(&now.stdout).into_owned();
+    assert!(now.status.success() && told.contains("the index of words is not complete yet"), "{told}");
 }
 
 /// What a command says that succeeds.

@@ -11,6 +11,7 @@ use crate::query::Filter;
 use crate::service::ErrorCode;
 use crate::service::accounts::{credentials, sign_on};
 use crate::service::history::kept;
+use crate::service::search::state;
 use crate::service::upkeep::migrations;
 use crate::settings::{Settings, SettingsError, StoreUri, in_full};
 use crate::store::embedded::{OpenError, has_store};
@@ -83,6 +84,8 @@ async fn look_inside(
     findings.extend(store.inspect(collections::ALL, now).await?);
     findings.extend(kept::behind_entries(store, now, max_time).await?.map(|text| Finding::wrong("history", text)));
     findings.push(migrated(&migrations::state(store, migrations::ALL, max_time).await?));
+    let (is_complete, text) = state::in_words(store, max_time).await?;
+    findings.push(if is_complete { Finding::good("search", text) } else { Finding::note("search", text) });
     findings.push(if credentials::any(store, max_time).await? {
         Finding::good("users", "somebody can sign in")
     } else {

@@ -255,7 +255,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TypeNotFound => &[
             Below("/rest/types/{public_id}"),
             Below("/rest/objects/clean/"),
-            Operations(&["list_dangling"]),
+            Operations(&["list_dangling", "search_objects"]),
             BY_VALUE,
             IMPORTS,
             EXPORTS,

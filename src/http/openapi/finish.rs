@@ -139,7 +139,7 @@ fn add_components(document: &mut Value) {
             "Advice about the query: a path that no object has, a date that is compared with a text, a constant where an expression is meant, an index that would help.",
         ),
         "Inventory-Warning": text(
-            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, a link that is never shown, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, objects that refer to what was deleted, a value of objects that its field takes no more, an `Idempotency-Key` or `If-None-Match` that the route does not take.",
+            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have, a link that is never shown, an access list that shuts out its author or names a group that does not exist, a deletion that the history does not keep, objects that refer to what was deleted, a value of objects that its field takes no more, an `Idempotency-Key` or `If-None-Match` that the route does not take. Of a search, that objects may be missing.",
         ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
@@ -201,6 +201,7 @@ fn about(tag: &str) -> &'static str {
         "logs" => "Log entries: what was changed, when and by whom.",
         "objects" => "Objects, each of one type.",
         "rights" => "The rights that the service knows.",
+        "search" => "Objects by their words.",
         "types" => "Types: which fields objects have, and how they are rendered.",
         "users" => "Users, their settings and their tokens for machines.",
         "webhooks" => "Webhooks: changes that the service sends to other programs.",
@@ -446,7 +447,8 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         // A change by filter takes the key, and no condition.
         let takes_headers = facts.takes("Idempotency-Key") && !facts.has_patch;
         let may_have_idle_header = facts.is_change && status.starts_with('2') && !takes_headers;
-        if is_written && is_type || is_deleted || may_have_idle_header {
+        let may_lack = facts.id == "search_objects" && status == "200";
+        if is_written && is_type || is_deleted || may_have_idle_header || may_lack {
             names.push("Inventory-Warning");
         }
         if is_written || facts.takes("If-None-Match") && matches!(status.as_str(), "200" | "304") {

@@ -31,13 +31,14 @@ pub(super) use self::bodies::{
 pub(super) use self::parameters::{
     At, Atomic, Cascade, CategoryListing, DanglingParameters, DescriptionVersion, DryRun, Explain, ExportParameters,
     Following, Forget, GraphParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters,
-    Listing, Moments, ObjectListing, OfAddresses, Paging, References, Replay, RightListing, RouteInQuestion, Selected,
+    Listing, Moments, ObjectListing, OfAddresses, Paging, References, Replay, RightListing, RouteInQuestion,
+    SearchParameters, Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, ComparedObjects, CreatedObjects,
-    DanglingReferences, Deleted, DeletedObjects, DeletedWith, Delivery, Dependent, Diff, FreeAddress, Group, Health,
-    Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry, Misfit, Misfits,
-    ObjectGraph, RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
+    DanglingReferences, Deleted, DeletedObjects, DeletedWith, Delivery, Dependent, Diff, FoundObjects, FreeAddress,
+    Group, Health, Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry, Misfit,
+    Misfits, ObjectGraph, RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
     StoredObject, Tested, Type, TypeDifference, TypePlan, UndoneRequest, UndoneResource, Updated, User, UserSetting,
     UserToken, Webhook, WrittenObject,
 };

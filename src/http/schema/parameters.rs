@@ -318,6 +318,24 @@ pub struct DanglingParameters {
     pub after: String,
 }
 
+/// The parameters of a search.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SearchParameters {
+    /// The words to look for, at most 8. The last one may be the beginning of a word.
+    #[param(min_length = 1, max_length = 500)]
+    pub q: String,
+    /// Only objects of this type.
+    #[param(required = false, minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+    pub type_id: i64,
+    /// How many objects a page has at most.
+    #[param(required = false, minimum = 1, maximum = 100, default = 20)]
+    pub limit: u64,
+    /// `next` of the page before.
+    #[param(required = false, pattern = "^[0-2]-[0-9]{1,19}-[0-9]{1,19}$")]
+    pub cursor: String,
+}
+
 /// The parameters of a graph.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -234,6 +234,54 @@ pub struct DanglingReferences {
     tail: Tail,
 }
 
+/// Objects that have all words.
+#[derive(Serialize, ToSchema)]
+pub struct FoundObjects {
+    /// The objects: first those of which all of a value is what was asked for, then those with all words, then those with a
+    /// word that begins like the last one. Each of these by type and id.
+    pub results: Vec<FoundObject>,
+    /// How many there are on this page.
+    pub count: u64,
+    /// `cursor` for the next page; null at the end of the list. A page may be empty and not be the last one.
+    #[schema(required)]
+    pub next: Option<String>,
+    /// Words that too many objects have: objects that only refer to one with such a word are not found.
+    pub too_common: Vec<String>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// An object that was found.
+#[derive(Serialize, ToSchema)]
+pub struct FoundObject {
+    /// Its id.
+    pub public_id: i64,
+    /// The id of its type.
+    pub type_id: i64,
+    /// The name of its type for people.
+    pub type_label: String,
+    /// What sums the object up.
+    pub summary_line: String,
+    /// `value`: all of a value is what was asked for. `word`: it has all words. `beginning`: the last word is a beginning.
+    pub r#match: String,
+    /// The name of the field that matches best; `public_id` for the id of the object.
+    pub field: String,
+    /// The name of that field for people.
+    pub field_label: String,
+    /// Its text, in pieces. A long text is cut around the first match, with three dots. Of a reference it is the summary of the
+    /// object that is referred to.
+    pub text: Vec<TextPiece>,
+}
+
+/// A piece of a text.
+#[derive(Serialize, ToSchema)]
+pub struct TextPiece {
+    /// What it says.
+    pub text: String,
+    /// Whether it is a word that was asked for.
+    pub is_match: bool,
+}
+
 /// Objects around an object, and their references to each other.
 #[derive(Serialize, ToSchema)]
 pub struct ObjectGraph {

@@ -9,8 +9,8 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use super::rules::{Rule, Rules};
 use crate::domain::document::{integer, text};
 use crate::query::Filter;
-use crate::store::collections::{CLAIMS, OBJECTS};
-use crate::store::{Change, Condition, FindQuery, Shared, Store, StoreError};
+use crate::store::collections::{CLAIMS, OBJECTS, TYPES};
+use crate::store::{Change, Condition, FindQuery, Shared, Store, StoreError, Unit};
 
 /// One query finds at most this many claims.
 const AT_ONCE: usize = 1000;
@@ -28,7 +28,7 @@ pub struct Changed<'a> {
 
 impl<'a> Changed<'a> {
     /// That of a change in a unit, if it is one of an object.
-    pub(super) fn of(change: &'a Change) -> Option<Self> {
+    pub(in crate::service) fn of(change: &'a Change) -> Option<Self> {
         let (collection, before, after) = match change {
             Change::Insert { collection, document } => (collection, None, Some(&**document)),
             Change::Replace { collection, before, after } => (collection, Some(&**before), Some(&**after)),
@@ -38,6 +38,16 @@ impl<'a> Changed<'a> {
         let object = integer(after.or(before)?, "public_id")?;
         (*collection == OBJECTS).then_some(Self { object, before, after })
     }
+}
+
+/// The changes of types in a unit: the id, the type afterwards, and whether it is new.
+pub(in crate::service) fn types_in(unit: &Unit) -> impl Iterator<Item = (i64, Option<&RawDocument>, bool)> {
+    unit.changes.iter().filter(|change| change.collection() == TYPES).filter_map(|change| match change {
+        Change::Insert { document, .. } => Some((integer(document, "public_id")?, Some(&**document), true)),
+        Change::Replace { after, .. } => Some((integer(after, "public_id")?, Some(&**after), false)),
+        Change::Delete { before, .. } => Some((integer(before, "public_id")?, None, false)),
+        Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_) => None,
+    })
 }
 
 /// What a unit needs in addition.
@@ -145,7 +155,7 @@ async fn deserted(
 }
 
 /// The change that leaves an object as it is, and is refused if it has changed.
-pub(super) fn same(object: &RawDocument) -> Change {
+pub(in crate::service) fn same(object: &RawDocument) -> Change {
     Change::Replace { collection: OBJECTS, before: object.to_owned(), after: object.to_owned() }
 }
 

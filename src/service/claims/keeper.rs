@@ -1,33 +1,62 @@
-//! A store that adds claims to the units that write objects, and rules to those that write types.
+//! A store that adds claims and the documents of search to the units that write objects, and rules to those that write types.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use bson::raw::RawDocument;
 
 use super::building::{abandon, build, require_apart, sweep};
-use super::changes::{Changed, Consequences, consequences};
+use super::changes::{Changed, Consequences, consequences, types_in};
 use super::rules::{Rule, Rules, unique_fields};
-use crate::domain::document::integer;
 use crate::domain::unique::Uniqueness;
+use crate::service::error::ServiceError;
 use crate::service::history::author::is_rehearsal;
-use crate::store::collections::{CLAIMS, OBJECTS, TYPES, UNIQUE};
+use crate::service::search::keeping::{self, Kept, OfTypes, Stored};
+use crate::service::types::catalog::{TypeCatalog, Types};
+use crate::store::collections::{CLAIMS, OBJECTS, SEARCH, SEARCH_WORK, TYPES, UNIQUE};
 use crate::store::{Around, Change, Store, StoreError, Unit};
 
 /// How often a unit is tried again when the rules change, or another one claims the same value.
 const ATTEMPTS: usize = 32;
 
-/// Passes everything on to another store, and keeps values of unique fields apart.
+/// Passes everything on to another store, keeps values of unique fields apart, and what search knows in step.
 pub struct Keeper {
     /// The store that takes the units.
     inner: Arc<dyn Store>,
     /// The same store without what `inner` adds: for changes that have no history.
     plain: Arc<dyn Store>,
+    types: Arc<TypeCatalog>,
     max_time: Duration,
     /// The rules, and the revision at which they were read.
     known: ArcSwapOption<(u64, Rules)>,
+}
+
+/// What a unit is made by.
+struct Basis {
+    rules: Rules,
+    /// At least as new as the version of the rules.
+    types: Arc<Types>,
+}
+
+/// A unit with what it needs in addition.
+struct KeptUnit {
+    unit: Unit,
+    /// The rules that end with it.
+    gone: Vec<Rule>,
+    /// Whether it depends on documents of search, and how they are stored.
+    searched: Searched,
+}
+
+/// What is known of the documents of search of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Searched {
+    /// The unit changes none.
+    None,
+    /// They are as the objects say.
+    Fitting,
+    /// They are otherwise, and were read.
+    Other,
 }
 
 /// What a unit means for the rules.
@@ -39,18 +68,23 @@ struct Ruled {
 
 impl Keeper {
     /// The store `inner`, which adds a history to `plain`, with unique values. `max_time` is the time budget of a query.
-    pub fn around(inner: Arc<dyn Store>, plain: Arc<dyn Store>, max_time: Duration) -> Arc<dyn Store> {
-        Arc::new(Self { inner, plain, max_time, known: ArcSwapOption::empty() })
+    pub fn around(
+        inner: Arc<dyn Store>,
+        plain: Arc<dyn Store>,
+        types: Arc<TypeCatalog>,
+        max_time: Duration,
+    ) -> Arc<dyn Store> {
+        Arc::new(Self { inner, plain, types, max_time, known: ArcSwapOption::empty() })
     }
 
     async fn keep(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let (conditions, changes) = (unit.conditions.len(), unit.changes.len());
         let depends =
             unit.changes.iter().any(|change| matches!(change, Change::Replace { .. } | Change::Delete { .. }));
-        let mut is_doubtful = false;
+        let (mut is_doubtful, mut is_read) = (false, false);
         for _ in 0..ATTEMPTS {
-            let rules = self.rules(is_doubtful).await?;
-            let lacking = lacking(&rules, &unit);
+            let basis = self.basis(is_doubtful).await?;
+            let lacking = lacking(&basis.rules, &unit);
             for (type_id, wanted) in &lacking {
                 if is_rehearsal() {
                     require_apart(&*self.plain, *type_id, wanted, self.max_time).await?;
@@ -58,8 +92,9 @@ impl Keeper {
                     build(&*self.plain, *type_id, wanted, self.max_time).await?;
                 }
             }
-            let rules = if lacking.is_empty() { rules } else { self.rules(true).await? };
-            let (kept, gone) = self.kept(&rules, &unit).await?;
+            let basis = if lacking.is_empty() { basis } else { self.basis(true).await? };
+            let stored = if is_read { Some(keeping::stored(&*self.plain, &unit, self.max_time).await?) } else { None };
+            let KeptUnit { unit: kept, gone, searched } = self.kept(&basis, &unit, stored).await?;
             match self.inner.commit(kept).await {
                 Ok(mut touched) => {
                     touched.truncate(changes);
@@ -68,6 +103,12 @@ impl Keeper {
                 }
                 Err(StoreError::Condition { index }) if index >= conditions => is_doubtful = true,
                 Err(StoreError::Duplicate { collection, .. }) if collection == CLAIMS => {}
+                Err(StoreError::Duplicate { collection, .. }) if [SEARCH, SEARCH_WORK].contains(&&*collection) => {
+                    is_read = true;
+                }
+                // Perhaps of what search knows, which is otherwise while it is being made.
+                Err(StoreError::Stale) if searched == Searched::Fitting && !is_read => is_read = true,
+                Err(StoreError::Stale) if searched == Searched::Other && is_read && !depends => {}
                 // Nothing else of the unit was read before.
                 Err(StoreError::Stale) if !depends => is_doubtful = true,
                 Err(error) => {
@@ -82,8 +123,9 @@ impl Keeper {
         Err(if depends { StoreError::Stale } else { StoreError::Busy })
     }
 
-    /// The unit with its claims and rules, and the rules that end with it.
-    async fn kept(&self, rules: &Rules, unit: &Unit) -> Result<(Unit, Vec<Rule>), StoreError> {
+    /// The unit with its claims, documents of search and rules.
+    async fn kept(&self, basis: &Basis, unit: &Unit, stored: Option<Stored>) -> Result<KeptUnit, StoreError> {
+        let rules = &basis.rules;
         let changed: Vec<Changed<'_>> = unit.changes.iter().filter_map(Changed::of).collect();
         let consequences = consequences(&*self.plain, rules, &changed, self.max_time).await?;
         let Consequences { changes, conditions, clashes } = consequences;
@@ -93,26 +135,41 @@ impl Keeper {
         let mut kept = unit.clone();
         kept.conditions.extend(conditions.into_iter().chain([rules.condition()]));
         kept.changes.extend(changes);
-        if types_in(unit).next().is_none() || is_rehearsal() {
-            return Ok((kept, Vec::new()));
+        if is_rehearsal() {
+            return Ok(KeptUnit { unit: kept, gone: Vec::new(), searched: Searched::None });
         }
+        let Kept { changes, is_other } = keeping::kept(&basis.types, unit, stored);
+        let searched = match (changes.is_empty(), is_other) {
+            (true, _) => Searched::None,
+            (false, true) => Searched::Other,
+            (false, false) => Searched::Fitting,
+        };
+        kept.changes.extend(changes);
+        if types_in(unit).next().is_none() {
+            return Ok(KeptUnit { unit: kept, gone: Vec::new(), searched });
+        }
+        let OfTypes { changes, is_other } = keeping::of_types(&*self.plain, &basis.types, unit, self.max_time).await?;
+        kept.changes.extend(changes);
         let Ruled { list, gone } = ruled(rules, unit);
-        if !rules.iter().eq(list.iter()) {
+        if is_other || !rules.iter().eq(list.iter()) {
             kept.changes.push(rules.replaced_by(&list));
         }
-        Ok((kept, gone))
+        Ok(KeptUnit { unit: kept, gone, searched })
     }
 
-    /// The rules, as they are in the store if they are doubtful.
-    async fn rules(&self, is_doubtful: bool) -> Result<Rules, StoreError> {
+    /// The rules and the types, as they are in the store if they are doubtful.
+    async fn basis(&self, is_doubtful: bool) -> Result<Basis, StoreError> {
         // The revision comes first: what changes in between is read again next time.
         let revision = self.plain.revision(UNIQUE);
+        let types = &self.types;
         if let Some(known) = self.known.load_full().filter(|known| !is_doubtful && known.0 == revision) {
-            return Ok(known.1.clone());
+            let types = types.current(&*self.plain, self.max_time).await.map_err(store_error)?;
+            return Ok(Basis { rules: known.1.clone(), types });
         }
         let rules = Rules::read_or_begin(&*self.plain, self.max_time).await?;
+        let types = types.anew(&*self.plain, self.max_time).await.map_err(store_error)?;
         self.known.store(Some(Arc::new((revision, rules.clone()))));
-        Ok(rules)
+        Ok(Basis { rules, types })
     }
 
     /// Removes the claims of rules that are gone. Nobody waits for that; a start does what is left.
@@ -129,14 +186,11 @@ impl Keeper {
     }
 }
 
-/// The changes of types in a unit: the id, and the type afterwards.
-fn types_in(unit: &Unit) -> impl Iterator<Item = (i64, Option<&RawDocument>, bool)> {
-    unit.changes.iter().filter(|change| change.collection() == TYPES).filter_map(|change| match change {
-        Change::Insert { document, .. } => Some((integer(document, "public_id")?, Some(&**document), true)),
-        Change::Replace { after, .. } => Some((integer(after, "public_id")?, Some(&**after), false)),
-        Change::Delete { before, .. } => Some((integer(before, "public_id")?, None, false)),
-        Change::DeleteMany { .. } | Change::UpdateMany { .. } | Change::Append(_) => None,
-    })
+fn store_error(error: ServiceError) -> StoreError {
+    match error {
+        ServiceError::Store(error) => error,
+        error => StoreError::backend(error),
+    }
 }
 
 /// The fields of changed types that are to be unique and whose claims are not all made.

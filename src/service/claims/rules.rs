@@ -115,7 +115,7 @@ impl Rules {
     ///
     /// # Errors
     /// Errors of the store.
-    pub(super) async fn read_or_begin(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
+    pub(in crate::service) async fn read_or_begin(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
         let rules = Self::read(store, max_time).await?;
         if rules.stored.is_some() {
             return Ok(rules);
@@ -159,7 +159,7 @@ impl Rules {
     }
 
     /// The condition that these are still the rules.
-    pub(super) fn condition(&self) -> Condition {
+    pub(in crate::service) fn condition(&self) -> Condition {
         Condition::Exists { collection: UNIQUE, filter: Filter::equals("public_id", self.version()) }
     }
 

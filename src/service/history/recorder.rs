@@ -23,7 +23,7 @@ use crate::domain::document::integer;
 use crate::history::entry::{Action, After, Author, Changes, Draft, PendingEntry, Place, with_sequences};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
-use crate::store::collections::{CLAIMS, LOGS, OBJECTS};
+use crate::store::collections::{CLAIMS, LOGS, OBJECTS, SEARCH};
 use crate::store::{Around, Change, Condition, FindQuery, Numbered, Store, StoreError, Unit};
 
 /// How often a unit is tried again when another one added an entry of the same resource.
@@ -267,7 +267,7 @@ impl Recorder {
     }
 }
 
-/// Whether it removes a few objects, with their claims, and does nothing else. Access lists of deleted types are read from their
+/// Whether it removes a few objects, with their claims and words, and does nothing else. Access lists of deleted types are read from their
 /// entries, so those stay whole. More objects at once can lack room on a disk that is not full, and their past must not be lost for that.
 fn removes_few(unit: &Unit) -> bool {
     let removes = |of: &str| {
@@ -275,7 +275,7 @@ fn removes_few(unit: &Unit) -> bool {
         unit.changes.iter().filter(is_such).count()
     };
     let objects = removes(OBJECTS);
-    objects <= MOST_UNKEPT && objects + removes(CLAIMS) == unit.changes.len()
+    objects <= MOST_UNKEPT && objects + removes(CLAIMS) + removes(SEARCH) == unit.changes.len()
 }
 
 fn too_much() -> StoreError {

@@ -24,6 +24,8 @@ pub(crate) enum Work {
     Migrations,
     /// Delivering to webhooks.
     Webhooks,
+    /// Completing the index of words.
+    Search,
 }
 
 impl Work {
@@ -32,6 +34,7 @@ impl Work {
         match self {
             Self::Migrations => "lease",
             Self::Webhooks => "webhooks",
+            Self::Search => "search",
         }
     }
 
@@ -40,6 +43,7 @@ impl Work {
         match self {
             Self::Migrations => "preparing the store",
             Self::Webhooks => "delivering to webhooks",
+            Self::Search => "completing the index of words",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Looks at every stored document, and finds those that the service cannot show correctly. For `check --deep`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use bson::RawBson;
 use bson::raw::{RawBsonRef, RawDocument};
@@ -11,10 +12,13 @@ use crate::domain::stored::Stored;
 use crate::plural::counted;
 use crate::query::Sort;
 use crate::service::claims::rules::Rules;
+use crate::service::search::documents::{document_of, object_of};
+use crate::service::search::state::is_made;
+use crate::service::types::catalog::{TypeEntry, compiled};
 use crate::store::collections::{
-    CATEGORIES, CLAIMS, CREDENTIALS, GROUPS, OBJECTS, SETTINGS, TOKENS, TYPES, UNIQUE, USERS,
+    CATEGORIES, CLAIMS, CREDENTIALS, GROUPS, OBJECTS, SEARCH, SEARCH_WORK, SETTINGS, TOKENS, TYPES, UNIQUE, USERS,
 };
-use crate::store::{Copying, Dump, StoreError};
+use crate::store::{Copying, Documents, Dump, StoreError};
 
 /// The collections, those that others refer to first.
 const LOOKED_AT: [(&str, Stored); 8] = [
@@ -48,7 +52,7 @@ pub struct Look {
     pub notes: Vec<String>,
 }
 
-/// Reads all documents of the service, and keeps only ids of types and groups in memory.
+/// Reads all documents of the service. It keeps ids of types and groups in memory, claims, and a hash of the words of each object.
 ///
 /// # Errors
 /// Those of the store.
@@ -57,6 +61,7 @@ pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
     let (mut types, mut groups) = (HashSet::new(), HashSet::new());
     let mut dump = store.live_dump().await?;
     let mut claimed = Claimed::read(&mut *dump).await?;
+    let mut searched = Searched::read(&mut *dump).await?;
     for (collection, kind) in LOOKED_AT {
         let mut lost = Lost::default();
         // In this order documents of one id are neighbours. The unique index of the embedded store lets in no two, and
@@ -64,11 +69,15 @@ pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
         let is_ordered = store.is_remote() && kind.has_public_id();
         let order = if is_ordered { Sort::by("public_id", false) } else { Sort::default() };
         read(&mut *dump, (collection, kind), &order, &mut look, |document| match kind {
-            Stored::Type => types.extend(integer(document, "public_id")),
+            Stored::Type => {
+                types.extend(integer(document, "public_id"));
+                searched.note_type(document);
+            }
             Stored::Group => groups.extend(integer(document, "public_id")),
             Stored::Object => {
                 lost.unless_known(&types, integer(document, "type_id"));
                 claimed.compare(document);
+                searched.compare(document);
             }
             Stored::User => lost.unless_known(&groups, integer(document, "group_id")),
             Stored::Category | Stored::Credential | Stored::Setting | Stored::Token => {}
@@ -78,6 +87,7 @@ pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
         look.notes.extend(lost.note(collection, what));
     }
     claimed.complain(&mut look);
+    searched.complain(&mut look);
     Ok(look)
 }
 
@@ -190,6 +200,72 @@ impl Claimed {
             ids.join(", ")
         ));
     }
+}
+
+/// The documents of search that no object has met yet.
+struct Searched {
+    /// A hash of each, by the id of its object.
+    hashes: HashMap<i64, u64>,
+    types: HashMap<i64, Arc<TypeEntry>>,
+    /// Whether they are all there.
+    is_complete: bool,
+    wrong: BTreeSet<i64>,
+}
+
+impl Searched {
+    async fn read(dump: &mut dyn Dump) -> Result<Self, StoreError> {
+        let mut work = Documents::new();
+        let mut chunks = dump.documents(SEARCH_WORK, &Sort::default()).await?;
+        while let Some(chunk) = chunks.next().await {
+            chunk?.iter().for_each(|document| work.push(document));
+        }
+        drop(chunks);
+        let is_complete = is_made(&work) && work.len() == 1;
+        let mut hashes = HashMap::new();
+        let mut chunks = dump.documents(SEARCH, &Sort::default()).await?;
+        while let Some(chunk) = chunks.next().await {
+            hashes.extend(chunk?.iter().filter_map(|document| Some((object_of(document)?, hash(document)))));
+        }
+        Ok(Self { hashes, types: HashMap::new(), is_complete, wrong: BTreeSet::new() })
+    }
+
+    fn note_type(&mut self, object_type: &RawDocument) {
+        if let Ok(entry) = compiled(object_type) {
+            self.types.insert(entry.object_type.public_id, entry);
+        }
+    }
+
+    fn compare(&mut self, object: &RawDocument) {
+        let Some(id) = integer(object, "public_id") else { return };
+        let entry = integer(object, "type_id").and_then(|id| self.types.get(&id));
+        let expected = document_of(object, entry.map(|entry| &**entry));
+        if self.hashes.remove(&id) != expected.as_deref().map(hash) {
+            self.wrong.insert(id);
+        }
+    }
+
+    fn complain(mut self, look: &mut Look) {
+        if !self.is_complete {
+            look.notes.push(format!("{SEARCH}: the index of words is not complete yet, and was not compared"));
+            return;
+        }
+        self.wrong.extend(self.hashes.keys());
+        if self.wrong.is_empty() {
+            return;
+        }
+        look.wrong += self.wrong.len() as u64;
+        let ids: Vec<String> = self.wrong.iter().take(MOST_IDS).map(i64::to_string).collect();
+        let objects = counted(self.wrong.len() as u64, "object");
+        look.listed.push(format!(
+            "{SEARCH}: the words of {objects} are not those of their values, for instance of {}: another tool has changed them; \
+             inventory-service reindex makes them again",
+            ids.join(", ")
+        ));
+    }
+}
+
+fn hash(document: &RawDocument) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(document.as_bytes())
 }
 
 /// References to documents that are not there.

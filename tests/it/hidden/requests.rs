@@ -125,6 +125,15 @@ pub(super) fn walked() -> Vec<Asked> {
     for references in ["refuse", "clear"] {
         all.push(Asked::new(Method::DELETE, "/objects/1").with("on_references", references));
     }
+    for words in ["seen", "se", "seen-1", "secret", "s", "other-0 seen", "o", "1", "101", "10 s", "much", "999"] {
+        let search = || Asked::get("/search/").with("q", words);
+        all.extend([
+            search(),
+            search().with("limit", 2),
+            search().with("type_id", HIDDEN[0]),
+            search().with("cursor", "1-1-3"),
+        ]);
+    }
     for type_id in HIDDEN {
         all.push(Asked::get(format!("/objects/clean/{type_id}")));
         all.push(Asked::new(Method::PUT, format!("/objects/clean/{type_id}")));

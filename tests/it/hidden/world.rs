@@ -9,6 +9,7 @@ use serde_json::json;
 use super::answers::Comparable;
 use super::requests::Asked;
 use crate::api::people::Person;
+use crate::searching::support::made_again;
 use crate::support::app::{TestApp, send};
 
 const OBJECTS: &str = "framework.objects";
@@ -52,6 +53,7 @@ impl World {
         insert(app, SEEN.map(seen).collect()).await;
         let world = Self { caller, number: 0 };
         insert(app, world.hidden_objects()).await;
+        made_again(&*app.store).await;
         world
     }
 
@@ -61,6 +63,7 @@ impl World {
         let filter = Filter::one_of("type_id", HIDDEN.map(Bson::Int64).to_vec());
         app.store.commit(Unit::of(Change::DeleteMany { collection: OBJECTS, filter })).await.expect("they are removed");
         insert(app, self.hidden_objects()).await;
+        made_again(&*app.store).await;
     }
 
     pub(super) async fn ask(&self, app: &TestApp, asked: &Asked) -> Comparable {

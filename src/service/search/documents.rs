@@ -1,0 +1,64 @@
+//! The documents of search: the terms of an object.
+
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, Timestamp, rawdoc};
+
+use crate::domain::document::integer;
+use crate::domain::searchable::{EVERY, terms};
+use crate::service::types::catalog::TypeEntry;
+
+/// The `_id` of the document of an object. As a timestamp it takes the fewest bytes in an index whose entries are in order.
+///
+/// Nothing for ids that no object has.
+pub(super) fn key(public_id: i64) -> Option<Timestamp> {
+    let id = u64::try_from(public_id).ok()?;
+    let low = id & u64::from(u32::MAX);
+    Some(Timestamp { time: u32::try_from(id >> 32).ok()?, increment: u32::try_from(low).ok()? })
+}
+
+/// The same as a value; below all others for ids that no object has.
+pub(super) fn key_value(public_id: i64) -> Bson {
+    key(public_id).map_or(Bson::Timestamp(Timestamp { time: 0, increment: 0 }), Bson::Timestamp)
+}
+
+/// The object of a document.
+pub fn object_of(document: &RawDocument) -> Option<i64> {
+    let RawBsonRef::Timestamp(key) = document.get("_id").ok()?? else { return None };
+    i64::try_from(u64::from(key.time) << 32 | u64::from(key.increment)).ok()
+}
+
+/// The document of an object of this type. An object whose type is unknown has no words; one whose id cannot be a key has no
+/// document.
+pub fn document_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDocumentBuf> {
+    let key = key(integer(object, "public_id")?)?;
+    let known = entry.and_then(|entry| terms(object, &entry.object_type).ok());
+    let mut list = RawArrayBuf::new();
+    match known {
+        Some(terms) => terms.iter().for_each(|term| list.push(term.as_str())),
+        None => list.push(EVERY),
+    }
+    Some(rawdoc! { "_id": key, "type_id": integer(object, "type_id").unwrap_or_default(), "terms": list })
+}
+
+/// The terms in a document.
+pub(super) fn terms_of(document: &RawDocument) -> impl Iterator<Item = &str> {
+    let terms = document.get_array("terms").ok().into_iter().flatten();
+    terms.filter_map(|term| term.ok()?.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_order_of_ids() {
+        let ids = [0, 1, i64::from(u32::MAX), i64::from(u32::MAX) + 1, 1 << 53, i64::MAX];
+        let keys: Vec<Timestamp> = ids.into_iter().filter_map(key).collect();
+        assert!(keys.is_sorted() && keys.len() == ids.len());
+        for id in ids {
+            let document = document_of(&rawdoc! { "public_id": id, "type_id": 3 }, None).expect("a document");
+            assert_eq!((object_of(&document), terms_of(&document).collect::<Vec<_>>()), (Some(id), vec![EVERY]));
+        }
+        assert_eq!(key(-1), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! What changes of objects and types mean for the documents of search.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, doc};
+
+use super::documents::{document_of, key_value, object_of};
+use super::state::WORK_BEGIN;
+use crate::domain::document::{integer, raw};
+use crate::domain::object_type::ObjectType;
+use crate::domain::searchable::{EVERY, shape};
+use crate::query::{Filter, Limits};
+use crate::service::claims::changes::{Changed, types_in};
+use crate::service::types::catalog::{TypeEntry, Types, compiled};
+use crate::store::collections::{SEARCH, SEARCH_WORK};
+use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+
+/// One query finds at most this many documents.
+const AT_ONCE: usize = 1000;
+
+/// Stored documents, by the ids of their objects.
+pub(in crate::service) type Stored = HashMap<i64, RawDocumentBuf>;
+
+/// What a unit needs in addition.
+#[derive(Debug, Default)]
+pub(in crate::service) struct Kept {
+    /// The changes of documents.
+    pub(in crate::service) changes: Vec<Change>,
+    /// Whether documents are not stored as the terms of their objects say: those of a store that is not searched yet.
+    pub(in crate::service) is_other: bool,
+}
+
+/// The changes of documents for a unit that changes objects. Documents are as the objects before say, or as they are stored if
+/// that is known.
+pub(in crate::service) fn kept(types: &Types, unit: &Unit, stored: Option<Stored>) -> Kept {
+    let mut kept = Kept::default();
+    let own = types_of(unit);
+    let of = |object: &RawDocument, own: &HashMap<i64, Option<Arc<TypeEntry>>>| {
+        let type_id = integer(object, "type_id")?;
+        let entry = own.get(&type_id).map_or_else(|| types.get(type_id), Option::as_ref);
+        document_of(object, entry.map(|entry| &**entry))
+    };
+    let (none, mut stored) = (HashMap::new(), stored);
+    for Changed { object, before, after } in unit.changes.iter().filter_map(Changed::of) {
+        if before.zip(after).is_some_and(|(before, after)| has_same_terms(before, after)) && own.is_empty() {
+            continue;
+        }
+        // The object before is one of the type before.
+        let assumed = before.and_then(|before| of(before, &none));
+        let wanted = after.and_then(|after| of(after, &own));
+        if assumed == wanted {
+            continue;
+        }
+        let is_there = match &mut stored {
+            None => assumed,
+            Some(stored) => {
+                let is_there = stored.remove(&object);
+                kept.is_other |= is_there != assumed;
+                stored.extend(wanted.clone().map(|wanted| (object, wanted)));
+                is_there
+            }
+        };
+        kept.changes.extend(match (is_there, wanted) {
+            (None, Some(document)) => Some(Change::Insert { collection: SEARCH, document }),
+            (Some(before), Some(after)) => Some(Change::Replace { collection: SEARCH, before, after }),
+            (Some(before), None) => Some(Change::Delete { collection: SEARCH, before }),
+            (None, None) => None,
+        });
+    }
+    kept
+}
+
+/// Whether two states of an object have the same terms at once: their type and values are the same bytes.
+fn has_same_terms(before: &RawDocument, after: &RawDocument) -> bool {
+    let fields = |object| crate::raw::member(RawDocument::as_bytes(object), b"fields").map(|value| value.bytes);
+    integer(before, "type_id") == integer(after, "type_id") && fields(before) == fields(after)
+}
+
+/// The types that a unit changes, as they are afterwards.
+fn types_of(unit: &Unit) -> HashMap<i64, Option<Arc<TypeEntry>>> {
+    let changed = types_in(unit).map(|(id, after, _)| (id, after.and_then(|after| compiled(after).ok())));
+    changed.collect()
+}
+
+/// The stored documents of the objects that a unit changes.
+///
+/// # Errors
+/// Errors of the store.
+pub(in crate::service) async fn stored(
+    store: &dyn Store,
+    unit: &Unit,
+    max_time: Duration,
+) -> Result<Stored, StoreError> {
+    let ids: Vec<i64> = unit.changes.iter().filter_map(Changed::of).map(|changed| changed.object).collect();
+    let mut stored = Stored::with_capacity(ids.len());
+    for ids in ids.chunks(AT_ONCE) {
+        let keys = ids.iter().map(|id| key_value(*id)).collect();
+        let found = store.find(SEARCH, &FindQuery::new(Filter::one_of("_id", keys), max_time)).await?;
+        stored.extend(found.iter().filter_map(|document| Some((object_of(document)?, document.to_owned()))));
+    }
+    Ok(stored)
+}
+
+/// What changes of types mean.
+#[derive(Debug, Default)]
+pub(in crate::service) struct OfTypes {
+    /// Changes of documents, and of what is to be made.
+    pub(in crate::service) changes: Vec<Change>,
+    /// Whether objects get other terms: then units that were made by the types before must fail.
+    pub(in crate::service) is_other: bool,
+}
+
+/// The changes for a unit that changes types.
+///
+/// # Errors
+/// Errors of the store.
+pub(in crate::service) async fn of_types(
+    store: &dyn Store,
+    types: &Types,
+    unit: &Unit,
+    max_time: Duration,
+) -> Result<OfTypes, StoreError> {
+    let mut outcome = OfTypes::default();
+    for (type_id, after, is_new) in types_in(unit) {
+        let known = types.get(type_id).map(|entry| &*entry.object_type);
+        let after = after.and_then(|after| ObjectType::from_document(after).ok());
+        if known.map(shape) == after.as_ref().map(shape) {
+            continue;
+        }
+        outcome.is_other = true;
+        if is_new {
+            continue;
+        }
+        let own = Filter::equals("_id", type_id);
+        let found = store.find(SEARCH_WORK, &FindQuery::new(own, max_time).limited(1)).await?;
+        let work = raw(&doc! { "_id": type_id, "after": WORK_BEGIN });
+        outcome.changes.extend(match (found.first().map(RawDocument::to_owned), after.is_some()) {
+            (Some(before), true) => Some(Change::Replace { collection: SEARCH_WORK, before, after: work }),
+            (Some(before), false) => Some(Change::Delete { collection: SEARCH_WORK, before }),
+            (None, true) => Some(Change::Insert { collection: SEARCH_WORK, document: work }),
+            (None, false) => None,
+        });
+        if after.is_none() {
+            // Objects that the unit removes by a condition, and not one by one.
+            let filter = doc! { "terms": EVERY, "type_id": Bson::Int64(type_id) };
+            let filter = Filter::parse(&filter, &Limits::NONE).map_err(StoreError::backend)?;
+            outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter });
+        }
+    }
+    Ok(outcome)
+}
