@@ -9,12 +9,12 @@ use super::body::JsonBody;
 use super::caller::Authenticated;
 use super::envelope::{self, Items};
 use super::error::ApiError;
+use super::objects::with_known_fields;
 use super::params::understood;
 use super::schema::{Aggregated, PipelineBody, operation};
 use super::state::HttpState;
 use crate::query::{Effort, Fields, Pipeline};
 use crate::service::objects::aggregate as service;
-use crate::service::objects::field_names;
 use crate::service::queries::advice;
 use crate::service::resource::Objects;
 
@@ -30,14 +30,8 @@ pub(super) async fn aggregate_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let stages = stages(body)?;
-    let fields = field_names::fields(&state.services, &caller.0).await?;
-    let pipeline = match pipeline(&state, &stages, &fields).await {
-        Ok(pipeline) => pipeline,
-        Err(refusal) => match field_names::newer(&state.services, &caller.0, &fields).await? {
-            Some(newer) => pipeline(&state, &stages, &newer).await?,
-            None => return Err(refusal),
-        },
-    };
+    let read = async |fields: Option<Fields>| pipeline(&state, &stages, fields).await;
+    let pipeline = with_known_fields(&state, &caller.0, read).await?;
     let asked = pipeline.documents().to_vec();
     let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
     let advice = advice::of_pipeline(&state.services, &caller.0, &asked, found.is_empty()).await?;
@@ -48,10 +42,15 @@ pub(super) async fn aggregate_objects(
 }
 
 /// Reads a pipeline as work in a turn: the time for that does not follow from its length.
-async fn pipeline(state: &HttpState, stages: &[Bson], fields: &Fields) -> Result<Pipeline, ApiError> {
+async fn pipeline(state: &HttpState, stages: &[Bson], fields: Option<Fields>) -> Result<Pipeline, ApiError> {
     let terms = service::terms("pipeline", state.params.limits, state.services.now());
-    let (fields, stages) = (fields.clone(), stages.to_vec());
-    let read = move |effort: &Effort| Ok(fields.pipeline(&stages, &terms, effort)?);
+    let stages = stages.to_vec();
+    let read = move |effort: &Effort| {
+        Ok(match &fields {
+            Some(fields) => fields.pipeline(&stages, &terms, effort)?,
+            None => Pipeline::read_with(&stages, &terms, effort)?,
+        })
+    };
     understood(usize::MAX, state.services.max_time, read).await
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bson::Bson;
+use bson::raw::RawDocumentBuf;
 use serde_json::json;
 
 use super::body::{JsonBody, JsonValue};
@@ -32,19 +33,19 @@ use crate::admission;
 use crate::domain::object_input::STATE;
 use crate::domain::on_delete::OnDelete;
 use crate::json::write::DateStyle;
-use crate::query::{Budget, Fields};
+use crate::query::{Budget, Fields, Filter, Projection, STORED};
 use crate::service::history::as_of::AccessLists;
 use crate::service::history::revert::deleted_object;
 use crate::service::objects::references::Left;
 use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self as service, Unclean, View};
-use crate::service::objects::{by_value, field_names, free, references, rendering};
+use crate::service::objects::{by_value, field_names, free, joins, references, rendering};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::queries::advice;
 use crate::service::resource::{self, Listed, Objects};
 use crate::service::{Caller, ErrorCode, ServiceError};
-use crate::store::Documents;
+use crate::store::{Documents, StoreError};
 
 const VIEWS: &[&str] = &["native", "render"];
 pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10, past: true };
@@ -176,15 +177,39 @@ pub(super) async fn with_fields<T>(
     if !sent.may_name_fields() {
         return read(None).await;
     }
+    with_known_fields(state, caller, read).await
+}
+
+/// The same for what may name fields in any case.
+pub(super) async fn with_known_fields<T>(
+    state: &HttpState,
+    caller: &Caller,
+    read: impl AsyncFn(Option<Fields>) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
     let fields = field_names::fields(&state.services, caller).await?;
-    let refusal = match read(Some(fields.clone())).await {
+    let refusal = match looked_up(state, caller, fields.clone(), &read).await {
         Ok(understood) => return Ok(understood),
         Err(refusal) => refusal,
     };
     match field_names::newer(&state.services, caller, &fields).await? {
-        Some(newer) => read(Some(newer)).await,
+        Some(newer) => looked_up(state, caller, newer, &read).await,
         None => Err(refusal),
     }
+}
+
+/// Reads parameters; once more when it is known which objects their conditions mean by others that these refer to.
+async fn looked_up<T>(
+    state: &HttpState,
+    caller: &Caller,
+    fields: Fields,
+    read: &impl AsyncFn(Option<Fields>) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let fields = fields.looking_up();
+    let understood = read(Some(fields.clone())).await?;
+    if !field_names::look_up(&state.services, caller, &fields).await? {
+        return Ok(understood);
+    }
+    read(Some(fields)).await
 }
 
 /// The parameters of a list, and the state as of the moment that they ask for: its fields are those that they can name.
@@ -297,20 +322,49 @@ async fn items(
     if params.query.stages.as_ref().is_some_and(|stages| !stages.selects) {
         return Items::of_results(objects);
     }
-    if seen(params) == View::Native {
+    let (joins, is_native) = (&params.query.through.projection, seen(params) == View::Native);
+    if is_native && joins.is_empty() {
         return native(state, objects);
     }
-    let views = rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?;
-    let Some(projection) = params.query.projection.clone() else {
-        return Ok(Items::from(views));
+    let joined = joins::values(&state.services, caller, joins, (objects, !is_native)).await?;
+    let views = if is_native {
+        None
+    } else {
+        Some(rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?)
     };
-    // A projection evaluates expressions of the client on each view.
-    let filter = params.query.filter.clone();
+    match (views, params.query.projection.clone()) {
+        (Some(views), None) => Ok(Items::from(views)),
+        (None, None) => native(state, objects),
+        (views, Some(projection)) => {
+            let projection = (projection, params.query.filter.clone());
+            projected((objects.clone(), views, joined), projection, until).await
+        }
+    }
+}
+
+/// What a projection leaves of objects or of their views, with what is joined to them. It evaluates expressions of the client
+/// on each.
+async fn projected(
+    (objects, views, joined): (Documents, Option<rendering::Views>, Vec<joins::Joined>),
+    (projection, filter): (Projection, Filter),
+    until: Option<Instant>,
+) -> Result<Items, ApiError> {
     let projected = admission::work(move |means| {
         let mut items = Items::default();
         let budget = Budget::until(until).within(means);
-        for view in views.iter() {
-            let projected = rendering::project(view, &projection, &filter, &budget)?;
+        let wholes: Box<dyn Iterator<Item = Result<RawDocumentBuf, ServiceError>>> = match &views {
+            Some(views) => {
+                Box::new(views.iter().zip(&joined).map(|(view, joined)| joins::view_with_values(view, joined)))
+            }
+            None => Box::new(
+                objects
+                    .iter()
+                    .zip(&joined)
+                    .map(|(object, joined)| joins::with_values(resource::decode(object)?, STORED, joined)),
+            ),
+        };
+        for whole in wholes {
+            let projected = projection.apply_within(&whole?, &filter, &budget).map_err(StoreError::from)?;
             envelope::write_document(&projected, Objects::DATES, items.begin())?;
         }
         Ok(items)

@@ -15,7 +15,7 @@ use crate::domain::object_member;
 use crate::json;
 use crate::query::{Effort, Fields, Filter, Limits, Path, Projection, RENDERED, STORED, Sort};
 use crate::service::queries::advice;
-use crate::service::{ErrorCode, ListQuery};
+use crate::service::{ErrorCode, ListQuery, Through};
 use crate::settings::UnknownParameters;
 use crate::suggest;
 
@@ -324,7 +324,10 @@ impl ListParams {
         let own = own.filter(|_| order.is_none() && sent.said("sort").is_none());
         let own = own.map(|keys| Bson::Document(keys).into_relaxed_extjson().to_string());
         let sort_text = own.as_deref().or(sent.get("sort")).unwrap_or(route.key).to_owned();
-        let sort = read_sort_text(&sort_text, order, route, fields.as_ref())?;
+        let (lookups, of_sort) =
+            (fields.as_ref().map_or_else(Vec::new, Fields::looked_up), fields.clone().map(Fields::joining));
+        let sort = read_sort_text(&sort_text, order, route, of_sort.as_ref())?;
+        let fields = fields.map(Fields::joining);
         let projection_text = sent.said("projection").filter(|_| route.objects).map(listed);
         let array = if view == Some("render") { RENDERED } else { STORED };
         let read = |text| {
@@ -337,6 +340,9 @@ impl ListParams {
             })
         };
         let projection = projection_text.as_deref().map(read).transpose()?;
+        let joined = |fields: Option<&Fields>| fields.map_or_else(Vec::new, Fields::joined_paths);
+        let through = Through { lookups, sort: joined(of_sort.as_ref()), projection: joined(fields.as_ref()) };
+        refuse_joins(&through, stages.is_some(), sent.get("after").is_some())?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
         let query = ListQuery {
             filter,
@@ -347,6 +353,7 @@ impl ListParams {
             projection,
             explain: sent.flag(EXPLAIN)?,
             keyed: false,
+            through,
         };
         Ok(Self {
             query,
@@ -363,6 +370,22 @@ impl ListParams {
             next: None,
             sent,
         })
+    }
+}
+
+/// Refuses a sort or a projection through references where it cannot be joined.
+fn refuse_joins(through: &Through, has_stages: bool, follows: bool) -> Result<(), ApiError> {
+    let in_pipeline =
+        "beside a pipeline goes through no reference; join with $lookup in the pipeline, or send a filter";
+    let of_cursor = "through a reference has no cursor; use page, or sort by fields of the objects themselves";
+    let all = [
+        ("sort", &through.sort, has_stages, in_pipeline),
+        ("projection", &through.projection, has_stages, in_pipeline),
+        ("sort", &through.sort, follows, of_cursor),
+    ];
+    match all.into_iter().find(|(_, joins, is_wrong, _)| *is_wrong && !joins.is_empty()) {
+        Some((name, _, _, why)) => Err(ApiError::parameter(name, why)),
+        None => Ok(()),
     }
 }
 

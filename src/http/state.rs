@@ -62,6 +62,11 @@ pub struct HttpState {
     pub older_description: Arc<Description>,
 }
 
+/// How many bytes a filter grows by what was looked up for it.
+fn looked_up_bytes(fields: Option<&Fields>) -> usize {
+    fields.map_or(0, Fields::ids_found) * size_of::<i64>()
+}
+
 impl HttpState {
     /// Understands the parameters of a list route.
     ///
@@ -87,7 +92,8 @@ impl HttpState {
         route: &ListRoute,
         fields: Option<Fields>,
     ) -> Result<ListParams, ApiError> {
-        let (bytes, now, settings, route) = (sent.question_bytes(), self.services.now(), self.params.clone(), *route);
+        let (now, settings, route) = (self.services.now(), self.params.clone(), *route);
+        let bytes = sent.question_bytes() + looked_up_bytes(fields.as_ref());
         let read = move |effort: &Effort| {
             ListParams::read(sent.clone(), &route, &settings, fields.as_ref(), Moment { now, effort })
         };
@@ -103,7 +109,7 @@ impl HttpState {
     /// As [`read_filter`].
     pub async fn object_filter(&self, text: &str, fields: Option<Fields>) -> Result<Filter, ApiError> {
         let (now, limits, text) = (self.services.now(), self.params.limits, text.to_owned());
-        let bytes = text.len();
+        let bytes = text.len() + looked_up_bytes(fields.as_ref());
         let read = move |effort: &Effort| read_filter(&text, &limits, fields.as_ref(), Moment { now, effort });
         understood(bytes, self.services.max_time, read).await
     }

@@ -41,7 +41,7 @@ pub use self::demand::Demand;
 pub use self::entry::{Entry, OPERATOR as OWN_OPERATOR, STORED, for_server};
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;
-pub use self::fields::{FieldNames, Fields, RENDERED, keys_beside, order_stages};
+pub use self::fields::{ARROW, FieldNames, Fields, Hop, Join, Lookup, RENDERED, keys_beside, order_stages, plant};
 pub use self::filter::{Filter, Guarded, Limits};
 pub use self::path::{Leaf, Part, Path};
 pub use self::pipeline::Pipeline;

@@ -38,5 +38,5 @@ pub mod webhooks;
 pub use self::accounts::directory::Caller;
 pub use self::error::{ChangedSince, Conflict, ServiceError};
 pub use self::error_code::ErrorCode;
-pub use self::queries::list_query::{ListQuery, Stages};
+pub use self::queries::list_query::{ListQuery, Stages, Through};
 pub use self::services::Services;

@@ -19,8 +19,8 @@ use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
 use crate::json::shell::for_shell;
 use crate::json::write::{DateStyle, Shape, write_document};
-use crate::query::{Filter, Limits, for_server};
-use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Hint, Page, StoreError, Unit};
+use crate::query::{Filter, Limits, Lookup, for_server};
+use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Hint, LookedUp, Page, StoreError, Unit};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -96,7 +96,9 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
         let hint = sound_hint::<R>(services, explanation.hint.clone()).await?;
         let explanation = Explanation { hint, ..explanation };
         let explanation = if hides { explanation.without_counts() } else { explanation };
-        return Ok(Listed::Explained(Explanation { filter: Some(asked(&question.filter)), ..explanation }));
+        let (filter, references) =
+            (Some(asked(&question.filter)), query.through.lookups.iter().map(looked_up).collect());
+        return Ok(Listed::Explained(Explanation { filter, references, ..explanation }));
     }
     if query.keyed {
         let (page, continued) = keyed_page(services, R::COLLECTION, question).await?;
@@ -171,7 +173,16 @@ async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Res
 /// The caller's part of a filter, for MongoDB's tools.
 fn asked(filter: &Filter) -> serde_json::Value {
     let asked = filter.guarded().map_or(filter, |guarded| &guarded.question);
-    let (asked, mut text) = (raw(&for_server(asked.document())), Vec::new());
+    shell(&for_server(asked.document()))
+}
+
+fn looked_up(lookup: &Lookup) -> LookedUp {
+    let found = lookup.found.as_ref().map_or(0, |found| found.len() as u64);
+    LookedUp { path: lookup.path.clone(), filter: shell(&lookup.filter()), found }
+}
+
+fn shell(filter: &Document) -> serde_json::Value {
+    let (asked, mut text) = (raw(filter), Vec::new());
     // It was read from JSON, and has been kept as BSON since.
     let written = write_document(&asked, Shape::whole(DateStyle::Millis), &mut text);
     for_shell(written.ok().and_then(|()| serde_json::from_slice(&text).ok()).unwrap_or_default())

@@ -42,6 +42,10 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
     pub filter: Option<serde_json::Value>,
+    /// What was looked up before, for conditions that go through references: `f.rack->hostname`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub references: Vec<LookedUp>,
     /// A hint at an index, if the query examined much more than it returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
@@ -54,6 +58,18 @@ impl Explanation {
     pub fn without_counts(self) -> Self {
         Self { keys_examined: None, documents_examined: None, time_us: None, hint: None, ..self }
     }
+}
+
+/// Objects that were looked up because a condition goes through a reference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LookedUp {
+    /// The path in the condition.
+    pub path: String,
+    /// The filter that found them.
+    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>)]
+    pub filter: serde_json::Value,
+    /// How many they are. Their ids are in the filter of the list.
+    pub found: u64,
 }
 
 /// A way to documents.

@@ -46,7 +46,7 @@ pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal
 pub use self::copying::FileStore;
 pub use self::copying::{Copying, Dump};
 pub use self::error::{Shared, StoreError};
-pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
+pub use self::explanation::{Explanation, IndexUse, KeyUse, LookedUp, SortedBy, Step, TotalFrom};
 pub use self::hint::Hint;
 pub use self::measured::Measured;
 

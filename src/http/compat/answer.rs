@@ -20,8 +20,8 @@ use crate::http::error::ApiError;
 use crate::http::history::at;
 use crate::http::state::HttpState;
 use crate::json::write::{DateStyle, write_date};
-use crate::query::{Budget, Filter, Projection};
-use crate::service::objects::rendering;
+use crate::query::{Filter, Projection};
+use crate::service::objects::joins;
 use crate::service::resource::Types;
 use crate::{admission, json};
 
@@ -165,11 +165,12 @@ impl Items {
             Change::Same => item.to_vec(),
         };
         let Some(projection) = &self.projection else { return changed };
-        let projected = rendering::project(&changed, projection, &Filter::all(), &Budget::default());
+        let Ok(document) = joins::view_with_values(&changed, &[]) else { return changed };
+        let Ok(projected) = projection.apply(&document, &Filter::all()) else { return changed };
         let mut out = Vec::with_capacity(changed.len());
-        match projected.map(|projected| write_document(&projected, Types::DATES, &mut out)) {
-            Ok(Ok(())) => out,
-            _ => changed,
+        match write_document(&projected, Types::DATES, &mut out) {
+            Ok(()) => out,
+            Err(_) => changed,
         }
     }
 }

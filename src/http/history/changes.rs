@@ -21,7 +21,7 @@ use crate::http::objects::with_fields;
 use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
-use crate::query::Sort;
+use crate::query::{Fields, Sort};
 use crate::service::accounts::sign_on;
 use crate::service::history::changes::{Question, RESOURCES, Teller, View, heard, position};
 use crate::service::history::events::described;
@@ -108,7 +108,10 @@ async fn understood(
             return Err(ApiError::parameter("filter", "is about objects; add resource=objects"));
         }
         Some(text) => {
-            let read = async |fields| state.object_filter(text, fields).await;
+            let read = async |fields: Option<Fields>| {
+                // What was looked up once does not hold of later changes.
+                state.object_filter(text, fields.map(Fields::without_lookups)).await
+            };
             Some(with_fields(state, caller, &sent, read).await?)
         }
     };

@@ -3,7 +3,8 @@
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
-use super::{Entry, FieldPath, Fields, STORED, VALUE, addresses, expressions};
+use super::references::Through;
+use super::{Entry, FieldPath, Fields, PREFIX, STORED, VALUE, addresses, expressions};
 use crate::address;
 use crate::query::entry;
 use crate::query::error::{QueryError, code};
@@ -69,11 +70,15 @@ fn conditions(fields: &Fields, filter: &Document, at: &mut Location) -> Result<R
             ("$expr", value) => {
                 others.insert(name, expressions::rewritten(fields, STORED, value, at)?);
             }
+            (path, value) if fields.goes_through(path) => {
+                let path = fields.through(path, at)?;
+                rewritten.add(through(fields, &path, value, at)?);
+            }
             (path, value) => match fields.resolved(path, at)? {
                 Some(path) if path.is_by_address => {
                     rewritten.add(of_address(fields, &path, &addresses::spelled(value), at)?);
                 }
-                Some(path) => rewritten.add(field(fields, &path, value)),
+                Some(path) => rewritten.add(field(fields, &path, value)?),
                 None => drop(others.insert(name, value.clone())),
             },
         }
@@ -132,56 +137,89 @@ fn joined(mut others: Document, mut conditions: Vec<Document>) -> Document {
 /// The operators that bound a value.
 const BOUNDS: [&str; 4] = ["$gt", "$gte", "$lt", "$lte"];
 
-/// The conditions on one field. Each operator may be met by another value. Only bounds are kept together, so that an index
-/// is read from the one to the other: of several entries of one name, one meets them all.
-fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Rewritten {
-    let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
-        return one(fields, path, "$eq", said, said);
-    };
+/// What one operator says of a path, by the operator, its operand and the whole condition.
+type One<'a> = dyn Fn(&str, &Bson, &Bson) -> Result<Rewritten, QueryError> + 'a;
+
+/// The conditions on one field.
+fn field(fields: &Fields, path: &FieldPath<'_>, said: &Bson) -> Result<Rewritten, QueryError> {
     if needs_server(said) {
-        return Rewritten { stored: vec![some_entry(path, said)], tested: Vec::new() };
+        return Ok(Rewritten { stored: vec![some_entry(path, said)], tested: Vec::new() });
     }
+    by_operators(said, true, &|operator, operand, said| Ok(one(fields, path, operator, operand, said)))
+}
+
+/// The conditions on the field of an object that is referred to. Each one becomes a condition on the reference: by the ids of
+/// the objects that meet it.
+fn through(fields: &Fields, path: &Through<'_>, said: &Bson, at: &mut Location) -> Result<Rewritten, QueryError> {
+    if path.field.is_by_address {
+        // Its refusals are about what the client wrote.
+        of_address(&path.reader, &path.field, &addresses::spelled(said), at)?;
+    }
+    let reference = |said: Document| field(fields, &path.reference(), &said.into());
+    let one = |_: &str, _: &Bson, said: &Bson| {
+        let condition = doc! { format!("{PREFIX}{}", path.rest): said };
+        let met = reference(doc! { "$in": fields.ids(path, condition.clone(), at)? })?;
+        if !matches(said, &doc! {}) {
+            return Ok(met);
+        }
+        // What leads nowhere meets it as well, but not what is an element of a list.
+        let mut others = reference(doc! { "$nin": fields.ids(path, doc! { "$nor": [condition] }, at)? })?;
+        others.add(reference(doc! { "$not": { "$type": "array" } })?);
+        Ok(logical("$or", vec![met, others]))
+    };
+    if needs_server(said) { one("", said, said) } else { by_operators(said, !path.holds_several, &one) }
+}
+
+/// The conditions on one path. Each operator may be met by another value. Bounds may be kept together, so that an index
+/// is read from the one to the other: of several entries of one name, one meets them all.
+fn by_operators(said: &Bson, has_joint_bounds: bool, one: &One<'_>) -> Result<Rewritten, QueryError> {
+    let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
+        return one("$eq", said, said);
+    };
     let is_bound = |(operator, operand): &(&String, &Bson)| {
         BOUNDS.contains(&operator.as_str()) && is_of_elements(operator, operand)
     };
     let mut bounds: Document =
         operators.iter().filter(is_bound).map(|(name, bound)| (name.clone(), bound.clone())).collect();
-    if bounds.len() < 2 {
+    if bounds.len() < 2 || !has_joint_bounds {
         bounds.clear();
     }
     let first = bounds.iter().next();
-    let together = first.map(|(operator, operand)| one(fields, path, operator, operand, &bounds.clone().into()));
+    let together = first.map(|(operator, operand)| one(operator, operand, &bounds.clone().into())).transpose()?;
     let mut all = together.unwrap_or_default();
     for (operator, operand) in operators.iter().filter(|(operator, _)| !bounds.contains_key(operator)) {
-        let of = |operator: &str| one(fields, path, operator, operand, &doc! { operator: operand }.into());
+        let of = |operator: &str| one(operator, operand, &doc! { operator: operand }.into());
         all.add(match operator.as_str() {
-            "$ne" => of("$eq").negated(),
-            "$nin" => of("$in").negated(),
-            "$not" => field(fields, path, operand).negated(),
-            "$exists" if !truthy(operand) => {
-                one(fields, path, "$exists", &true.into(), &doc! { "$exists": true }.into()).negated()
-            }
-            "$all" => {
-                let items = operand.as_array().filter(|items| !items.is_empty());
-                let each = |item: &Bson| one(fields, path, operator, item, &doc! { operator: [item] }.into());
-                items.map_or_else(|| of("$in"), |items| items.iter().map(each).fold(Rewritten::default(), both))
-            }
+            "$ne" => of("$eq")?.negated(),
+            "$nin" => of("$in")?.negated(),
+            "$not" => by_operators(operand, has_joint_bounds, one)?.negated(),
+            "$exists" if !truthy(operand) => one("$exists", &true.into(), &doc! { "$exists": true }.into())?.negated(),
+            "$all" => match operand.as_array().filter(|items| !items.is_empty()) {
+                None => of("$in")?,
+                Some(items) => {
+                    let mut each = Rewritten::default();
+                    for item in items {
+                        each.add(one(operator, item, &doc! { operator: [item] }.into())?);
+                    }
+                    each
+                }
+            },
             "$options" => continue,
             "$regex" => {
                 let options = operators.get("$options").map(|options| ("$options".to_owned(), options.clone()));
                 let said: Document = [(operator.clone(), operand.clone())].into_iter().chain(options).collect();
-                one(fields, path, operator, operand, &said.into())
+                one(operator, operand, &said.into())?
             }
-            operator => of(operator),
+            operator => of(operator)?,
         });
     }
-    all
+    Ok(all)
 }
 
 /// The conditions on a field whose values are in the order of addresses. Bounds are about this order, all else about texts.
 fn of_address(fields: &Fields, path: &FieldPath<'_>, said: &Bson, at: &mut Location) -> Result<Rewritten, QueryError> {
     let Some(operators) = said.as_document().filter(|operators| is_operators(operators)) else {
-        return Ok(field(fields, path, said));
+        return field(fields, path, said);
     };
     let (mut bounds, mut others, mut all) = (Document::new(), Document::new(), Rewritten::default());
     for (operator, operand) in operators {
@@ -196,7 +234,7 @@ fn of_address(fields: &Fields, path: &FieldPath<'_>, said: &Bson, at: &mut Locat
         }
     }
     if !others.is_empty() {
-        all.add(field(fields, path, &others.into()));
+        all.add(field(fields, path, &others.into())?);
     }
     if !bounds.is_empty() {
         let keys = addresses::keys(&bounds).map_err(|operator| {
@@ -215,11 +253,6 @@ fn of_address(fields: &Fields, path: &FieldPath<'_>, said: &Bson, at: &mut Locat
         });
     }
     Ok(all)
-}
-
-fn both(mut one: Rewritten, other: Rewritten) -> Rewritten {
-    one.add(other);
-    one
 }
 
 /// What one operator says, none that negates.

@@ -9,6 +9,7 @@ mod conditions;
 mod expressions;
 mod pipelines;
 mod projected;
+mod references;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,10 @@ use super::path::Path;
 use super::projection::Projection;
 use crate::suggest;
 
+use self::references::{Joins, Lookups};
+
 pub use pipelines::{keys_beside, order_stages};
+pub use references::{ARROW, Hop, Join, Lookup, plant};
 
 /// The prefix of a path that refers to a field.
 const PREFIX: &str = "f.";
@@ -58,6 +62,11 @@ pub trait FieldNames: Send + Sync {
         false
     }
 
+    /// The types whose objects a field of this name refers to, in all types that have it. `None`: some do not refer.
+    fn targets(&self, _name: &str, _types: Option<&[i64]>) -> Option<Vec<i64>> {
+        None
+    }
+
     /// Whether there are types whose names the caller may not know here.
     fn hides_some(&self) -> bool {
         false
@@ -74,9 +83,16 @@ pub struct Fields {
     is_plain: bool,
     /// Whether a name was refused.
     has_refused: Arc<AtomicBool>,
+    /// What conditions through references look up; `None` where they are refused.
+    lookups: Option<Arc<Lookups>>,
+    /// The reference that leads to the objects.
+    behind: Option<Arc<str>>,
+    /// What is joined to the objects that are found; `None` where nothing is.
+    joins: Option<Arc<Joins>>,
 }
 
 /// What follows `f.`.
+#[derive(Clone, Copy)]
 struct FieldPath<'p> {
     name: &'p str,
     /// The path into the value, if the path does not end at the field.
@@ -106,7 +122,15 @@ impl FieldPath<'_> {
 impl Fields {
     /// Reads the names of fields that the caller may know.
     pub fn new(names: Arc<dyn FieldNames>) -> Self {
-        Self { names, types: None, is_plain: false, has_refused: Arc::default() }
+        Self {
+            names,
+            types: None,
+            is_plain: false,
+            has_refused: Arc::default(),
+            lookups: None,
+            behind: None,
+            joins: None,
+        }
     }
 
     /// Whether a name was refused because no type has it, here or in a copy.
@@ -178,28 +202,42 @@ impl Fields {
         Ok(field.map(|field| field.of_order()))
     }
 
-    /// The field that a path refers to. Names may have dots: the longest one that is known counts.
+    /// The field that a path refers to. One through references is a field where it is joined.
     fn resolved<'p>(&self, path: &'p str, at: &Location) -> Result<Option<FieldPath<'p>>, QueryError> {
-        let Some(said) = path.strip_prefix(PREFIX).filter(|_| !self.is_plain) else { return Ok(None) };
-        let types = self.types.as_deref();
-        let mut ends = said.match_indices('.').map(|(position, _)| position).chain([said.len()]);
-        let is_name = |end: &usize| *end <= LONGEST_NAME && self.names.is_known(&said[..*end], types);
-        let longest = ends.rfind(is_name);
-        match longest {
-            Some(end) => {
-                let (name, rest) = (&said[..end], said.get(end + 1..));
-                let is_by_address = rest.is_none() && self.names.holds_addresses(name, types);
-                Ok(Some(FieldPath { name, rest, is_by_address }))
-            }
-            None => {
-                self.has_refused.store(true, Ordering::Relaxed);
-                Err(at.malformed(code::BAD_VALUE, self.unknown(said)))
-            }
+        if self.goes_through(path) {
+            return self.joined(path, at).map(Some);
+        }
+        match path.strip_prefix(PREFIX).filter(|_| !self.is_plain) {
+            Some(said) => self.named(said, at).map(Some),
+            None => Ok(None),
         }
     }
 
+    /// The field that a path without its prefix refers to.
+    fn named<'p>(&self, said: &'p str, at: &Location) -> Result<FieldPath<'p>, QueryError> {
+        let Some(end) = self.longest(said) else { return Err(self.refused(said, at)) };
+        let (name, rest) = (&said[..end], said.get(end + 1..));
+        let is_by_address = rest.is_none() && self.names.holds_addresses(name, self.types.as_deref());
+        Ok(FieldPath { name, rest, is_by_address })
+    }
+
+    /// Where the name in a path ends. Names may have dots: the longest one that is known counts.
+    fn longest(&self, said: &str) -> Option<usize> {
+        let mut ends = said.match_indices('.').map(|(position, _)| position).chain([said.len()]);
+        ends.rfind(|end| *end <= LONGEST_NAME && self.names.is_known(&said[..*end], self.types.as_deref()))
+    }
+
+    fn refused(&self, name: &str, at: &Location) -> QueryError {
+        self.has_refused.store(true, Ordering::Relaxed);
+        at.malformed(code::BAD_VALUE, self.unknown(name))
+    }
+
     fn unknown(&self, name: &str) -> String {
-        let which = if self.types.is_some() { " with this type_id" } else { "" };
+        let which = match &self.behind {
+            Some(reference) => format!(" that {reference} refers to"),
+            None if self.types.is_some() => " with this type_id".to_owned(),
+            None => String::new(),
+        };
         // The routes of types list the fields of all of them.
         let seen = if self.names.hides_some() { " whose objects you may see" } else { "" };
         let mut known = self.names.known(self.types.as_deref());
@@ -214,7 +252,8 @@ impl Fields {
 
 /// The limits for what the service makes of a question that keeps the client's.
 fn unlimited(limits: &Limits) -> Limits {
-    Limits { max_depth: Limits::NONE.max_depth, max_nodes: usize::MAX, own_operator: true, ..*limits }
+    let Limits { max_depth, max_nodes, max_in_items, .. } = Limits::NONE;
+    Limits { max_depth, max_nodes, max_in_items, own_operator: true, ..*limits }
 }
 
 /// Whether a name or a text anywhere in it begins as those of fields do.

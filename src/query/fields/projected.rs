@@ -58,6 +58,10 @@ impl Rewriting<'_> {
             let message = "a field is projected with 1 or 0; use $f.<name> in an expression under a name of its own";
             return Err(self.at.malformed(code::BAD_VALUE, message));
         };
+        if !keeps && self.fields.is_joined(path.name) {
+            let message = "no object has it as a field of its own; leave it out";
+            return Err(self.at.malformed(code::BAD_VALUE, message));
+        }
         if self.entries.is_none() {
             if self.rest.keys().any(|name| self.overlaps(name)) {
                 return Err(self.collision());

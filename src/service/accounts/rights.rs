@@ -45,6 +45,7 @@ pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed
         total_from: TotalFrom::Documents,
         time_us: u64::try_from(started.elapsed().as_micros()).ok(),
         filter: None,
+        references: Vec::new(),
         hint: None,
     }))
 }

@@ -205,6 +205,7 @@ impl Reach {
                 total_from: TotalFrom::Documents,
                 time_us: None,
                 filter: None,
+                references: Vec::new(),
                 hint: None,
             });
         }

@@ -8,6 +8,7 @@ pub mod dangling;
 pub mod field_names;
 pub mod free;
 pub mod graph;
+pub mod joins;
 pub mod nowhere;
 pub mod references;
 pub mod rendering;
@@ -79,11 +80,15 @@ pub async fn list_objects(
     mut query: ListQuery,
     view: View,
 ) -> Result<Listed, ServiceError> {
-    if view == View::Rendered {
+    // Both are joined before they are projected.
+    if view == View::Rendered || !query.through.projection.is_empty() {
         query.projection = None;
     }
     if let Some(stages) = query.stages.take() {
         return Ok(Listed::Page(aggregate::page(services, caller, &query, &stages).await?));
+    }
+    if !query.through.sort.is_empty() {
+        return joins::list(services, caller, query).await;
     }
     Ok(late::list::<Objects>(services, caller, &query, |types| types.visible_to(caller)).await?.0)
 }

@@ -6,20 +6,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bson::Bson;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocument;
 
 use super::{get_object, seen};
 use crate::admission;
 use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
-use crate::json;
-use crate::query::{Budget, Filter, Projection};
+use crate::query::Filter;
 use crate::raw::CorruptBson;
 use crate::render::{Gathering, RenderCatalog, RenderContext, Subject, render_subject};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::precondition::{entity_tag, tag_of};
-use crate::service::resource::{self, Objects, Resource};
+use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
 use crate::service::types::late::types_in;
@@ -189,24 +188,6 @@ async fn get_together(
     let object = found.iter().find(|object| integer(object, "public_id") == Some(id));
     let object = seen(services, caller, id, object.map(RawDocument::to_owned)).await?;
     Ok((Documents::of_one(&object), found))
-}
-
-/// The projection of a view; the budget is that of the whole page. Views are written directly as JSON, so the JSON is
-/// parsed here: projections of views are rare.
-///
-/// # Errors
-/// What the projection reports.
-pub fn project(
-    view: &[u8],
-    projection: &Projection,
-    filter: &Filter,
-    budget: &Budget,
-) -> Result<RawDocumentBuf, ServiceError> {
-    let text = std::str::from_utf8(view).expect("a view is JSON text");
-    let document = json::read::trusted_document_from_str(text)
-        .map_err(|error| StoreError::Corrupt { what: format!("a rendered view: {error}") })?;
-    let document = resource::encode(&document)?;
-    Ok(projection.apply_within(&document, filter, budget).map_err(StoreError::from)?)
 }
 
 /// The look-up tables of a page's views, beginning with the given objects, and the ids of the fetched objects.

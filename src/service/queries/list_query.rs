@@ -1,6 +1,6 @@
 //! The parameters of a list.
 
-use crate::query::{Filter, Pipeline, Projection, Sort};
+use crate::query::{Filter, Join, Lookup, Pipeline, Projection, Sort};
 use crate::service::services::Services;
 use crate::store::FindQuery;
 
@@ -11,6 +11,17 @@ pub struct Stages {
     pub pipeline: Pipeline,
     /// Whether it leaves them as they are.
     pub selects: bool,
+}
+
+/// What a list takes from objects that its objects refer to.
+#[derive(Debug, Clone, Default)]
+pub struct Through {
+    /// What was looked up for its conditions.
+    pub lookups: Vec<Lookup>,
+    /// What is joined to order it.
+    pub sort: Vec<Join>,
+    /// What is joined to show it.
+    pub projection: Vec<Join>,
 }
 
 /// Which page of which documents.
@@ -32,6 +43,8 @@ pub struct ListQuery {
     pub explain: bool,
     /// Whether the page says where the next one begins, see [`Continued`](crate::service::resource::Continued).
     pub keyed: bool,
+    /// What it takes from objects that are referred to.
+    pub through: Through,
 }
 
 impl ListQuery {

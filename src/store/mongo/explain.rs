@@ -49,6 +49,7 @@ pub(super) async fn explain(
         total_from: if rest.is_filtered() { TotalFrom::Documents } else { TotalFrom::Page },
         time_us: Some(page.time_us),
         filter: None,
+        references: Vec::new(),
         hint: None,
         plan,
     };

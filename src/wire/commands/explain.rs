@@ -223,6 +223,7 @@ mod tests {
             total_from: TotalFrom::Keys,
             time_us: Some(5000),
             filter: None,
+            references: Vec::new(),
             hint: None,
         }
     }

@@ -28,6 +28,7 @@ mod sent_back;
 mod settings;
 mod stages;
 mod tables;
+mod through;
 mod tokens;
 mod types;
 mod unique;

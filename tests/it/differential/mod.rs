@@ -23,6 +23,7 @@ mod questions;
 pub(crate) mod random;
 mod schemas;
 mod shrink;
+mod through;
 mod values;
 mod verdict;
 

@@ -49,6 +49,7 @@ pub(crate) fn explain(
         total_from: shown.total_from(),
         time_us: u64::try_from(started.elapsed().as_micros()).ok(),
         filter: None,
+        references: Vec::new(),
         hint: answer.hint,
     })
 }
@@ -65,6 +66,7 @@ fn never_written(query: &FindQuery) -> Explanation {
         total_from: TotalFrom::Collection,
         time_us: Some(0),
         filter: None,
+        references: Vec::new(),
         hint: None,
     }
 }
