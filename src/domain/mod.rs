@@ -4,10 +4,12 @@
 
 pub mod acl;
 pub mod category_input;
+pub mod conversion;
 pub mod document;
 pub mod group;
 pub mod group_input;
 pub mod link_template;
+pub mod migration_input;
 pub mod object_fields;
 pub mod object_input;
 pub mod object_member;
@@ -23,6 +25,7 @@ pub mod stored;
 pub mod token_input;
 pub mod type_changes;
 pub mod type_input;
+pub mod type_migration;
 pub mod unchanged;
 pub mod undo_input;
 pub mod unique;

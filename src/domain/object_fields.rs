@@ -27,7 +27,7 @@ pub struct FieldValue {
 }
 
 /// The rules of a type for the fields of its objects, compiled once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FieldRules {
     rules: Vec<FieldRule>,
     positions: HashMap<String, usize>,
@@ -443,6 +443,21 @@ impl FieldRules {
         rule.required && is_empty(&rule.default)
     }
 
+    /// What the values of the field are.
+    pub fn kind(&self, position: usize) -> ValueKind {
+        self.rules[position].kind
+    }
+
+    /// A new value as the field stores it, and its references.
+    ///
+    /// # Errors
+    /// Why the field does not take it.
+    pub fn taken(&self, position: usize, value: &Bson) -> Result<(Bson, Vec<Reference>), String> {
+        let mut references = Vec::new();
+        let taken = self.rules[position].check(value, None, "", &mut references);
+        taken.map(|value| (value, references)).map_err(|violation| violation.message)
+    }
+
     /// The types that a value of the field may refer to; empty: any, or it does not refer.
     pub fn targets(&self, position: usize) -> &[i64] {
         &self.rules[position].type_ids
@@ -513,8 +528,19 @@ const KINDS: [(&str, ValueKind); 17] = [
 ];
 
 /// The names of the known kinds of fields.
+pub const KIND_NAMES: [&str; KINDS.len()] = {
+    let mut names = [""; KINDS.len()];
+    let mut index = 0;
+    while index < KINDS.len() {
+        names[index] = KINDS[index].0;
+        index += 1;
+    }
+    names
+};
+
+/// The names of the known kinds of fields.
 pub fn kinds() -> [&'static str; KINDS.len()] {
-    KINDS.map(|(name, _)| name)
+    KIND_NAMES
 }
 
 impl ValueKind {
@@ -603,7 +629,7 @@ impl ValueKind {
     }
 
     /// A type's `value` is a string by its schema. As a default it is converted to the field's kind, or ignored.
-    fn default_value(self, value: &Bson) -> Bson {
+    pub(super) fn default_value(self, value: &Bson) -> Bson {
         let Bson::String(text) = value else { return value.clone() };
         match self {
             Self::Text | Self::Any => Some(value.clone()),
