@@ -71,7 +71,7 @@ def lines_of_json(ctx, value) -> bytes:
 # about the time. These are the codes, and the messages of violations, that say so.
 RULES = re.compile(
     r"\w+_taken|type_missing|type_in_use|object_referenced|group_(stays|has_users|to_move_to)|\w+_user_stays"
-    r"|last_administrator|too_many_ids|import_(refused|key)|quota_exceeded|values_not_unique|field_not_unique"
+    r"|last_administrator|too_many_ids|import_(refused|key)|quota_exceeded|values_not_unique|field_not_unique|values_break_rules|migration_refused"
 )
 VIOLATIONS = re.compile(
     r"does not exist|was deleted since|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"
@@ -82,6 +82,8 @@ VIOLATIONS = re.compile(
     r"|is the one of users whom their first sign-in at the issuer makes"
     r"|must have at most 1000 items|is in the list already|must not be null|only a select can have it"
     r"|cannot be unique|compares texts, and values of|the field has a default \(value\)|the same value of|which is unique"
+    r"|neither the type nor its new state|the new state of the type|is a field that objects have|is the name that the field has"
+    r"|is no option of the field in the new state"
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction|must be a time of RFC 3339, as \S+, or the sequence of a log entry"
 )

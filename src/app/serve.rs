@@ -17,6 +17,7 @@ use crate::plural::counted;
 use crate::service::Services;
 use crate::service::history::prune::prune;
 use crate::service::search::building;
+use crate::service::types::migrator;
 use crate::service::webhooks::worker;
 use crate::settings::StoreUri;
 
@@ -123,7 +124,7 @@ impl Application {
     }
 }
 
-/// The thread that delivers to webhooks; without this it ends after what is under way.
+/// The thread that delivers to webhooks, and changes objects after their type; without this it ends after what is under way.
 struct Deliverer {
     stop: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
@@ -136,7 +137,11 @@ impl Deliverer {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let services = Arc::clone(services);
         std::thread::Builder::new().name("webhooks".to_owned()).spawn(move || {
-            LocalSet::new().block_on(&runtime, worker::run(services, stopped));
+            let work = async {
+                let objects = migrator::run(Arc::clone(&services), stopped.clone());
+                tokio::join!(worker::run(Arc::clone(&services), stopped), objects)
+            };
+            LocalSet::new().block_on(&runtime, work);
             // Look-ups of names that hang do not hold up the end.
             runtime.shutdown_background();
             let _ = end.send(());

@@ -264,6 +264,7 @@ pub async fn services_on(
         admission,
         clock,
         max_time,
+        most_together: usize::try_from(settings.api.max_bulk).unwrap_or(usize::MAX),
     })
 }
 

@@ -1,11 +1,12 @@
 //! Entries: one for each change of an object, a type or a category, linked to the entry before it.
 //!
 //! `{_id, sequence, time, resource, public_id, type_id, number, version, action, user_id, user_name, comment, request_id, changes,
-//! state, hash}`. Members without a value are left out.
+//! state, cause, hash}`. Members without a value are left out.
 //!
 //! - `sequence` orders all entries. `number` counts those of one resource, from 1.
 //! - `changes` says how to go back, see [`Changes`].
 //! - `state` is the beginning of the SHA-256 of the document after the change. Nothing after a deletion.
+//! - `cause` is the `sequence` of the entry of the type whose change changed the object.
 //! - `hash` is the SHA-256 over the `hash` of the entry before it of the same resource and the bytes of all members but
 //!   [`NOT_HASHED`]. So a changed, removed or exchanged entry shows, and names can be forgotten.
 
@@ -34,6 +35,8 @@ pub enum Action {
     ActiveChange,
     /// Fields were brought in line with the type.
     Clean,
+    /// A type was changed together with its objects.
+    Migrate,
     /// Stored or changed by an import.
     Import,
     /// Brought back to an earlier state, or back from a deletion.
@@ -44,12 +47,13 @@ pub enum Action {
 
 impl Action {
     /// All names in entries.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 9] = [
         Self::Create.name(),
         Self::Edit.name(),
         Self::Delete.name(),
         Self::ActiveChange.name(),
         Self::Clean.name(),
+        Self::Migrate.name(),
         Self::Import.name(),
         Self::Revert.name(),
         Self::Outside.name(),
@@ -63,6 +67,7 @@ impl Action {
             Self::Delete => "DELETE",
             Self::ActiveChange => "ACTIVE_CHANGE",
             Self::Clean => "CLEAN",
+            Self::Migrate => "MIGRATE",
             Self::Import => "IMPORT",
             Self::Revert => "REVERT",
             Self::Outside => "OUTSIDE",
@@ -152,10 +157,21 @@ pub struct Draft<'a> {
     pub action: Action,
     /// Who did it.
     pub author: &'a Author,
+    /// The entry of the type whose change this follows from.
+    pub cause: Option<Cause>,
     /// The way back.
     pub changes: Changes,
     /// The document after the change.
     pub after: After<'a>,
+}
+
+/// An entry that another one follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The one with this sequence.
+    Stored(i64),
+    /// The one at this position among the entries of the same unit.
+    Unit(usize),
 }
 
 /// What an entry says of the document after a change; nothing if there is none.
@@ -219,10 +235,11 @@ pub struct PendingEntry {
     number: i32,
     time: DateTime,
     follows: Option<Link>,
+    cause: Option<Cause>,
 }
 
-/// How many bytes `_id`, `sequence` and `hash` add to an entry.
-const ADDED_BYTES: usize = 80;
+/// How many bytes `_id`, `sequence`, `cause` and `hash` add to an entry.
+const ADDED_BYTES: usize = 96;
 
 impl PendingEntry {
     /// The place of the entry, at this position of its unit.
@@ -251,6 +268,11 @@ pub fn with_sequences(pending: &[PendingEntry], first: i64) -> Vec<RawDocumentBu
         for (name, value) in entry.members.iter().flatten() {
             document.append(name, value);
         }
+        let cause = entry.cause.map(|cause| match cause {
+            Cause::Stored(sequence) => sequence,
+            Cause::Unit(position) => first.saturating_add(i64::try_from(position).unwrap_or(i64::MAX)),
+        });
+        add(&mut document, cstr!("cause"), cause);
         let hash = hash_of(&document, previous.as_ref()).expect("it was written just now");
         document.append(cstr!("hash"), generic(&hash));
         hashes.push(hash);
@@ -281,7 +303,7 @@ impl Draft<'_> {
         let changes = RawDocumentBuf::try_from(&self.changes.into_document());
         members.append(cstr!("changes"), &*changes.expect("it was made of BSON documents"));
         add(&mut members, cstr!("state"), self.after.state.as_ref().map(|state| generic(state)));
-        PendingEntry { members, number, time, follows: last.map(|last| last.link) }
+        PendingEntry { members, number, time, follows: last.map(|last| last.link), cause: self.cause }
     }
 }
 

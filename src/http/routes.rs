@@ -107,6 +107,7 @@ routes! {
     QUERY "/rest/types/", Right("base.framework.type.view"), types::list_types;
     POST "/rest/types/", Right("base.framework.type.add"), types::create_type;
     GET "/rest/types/{public_id}", Right("base.framework.type.view"), types::get_type;
+    GET "/rest/types/{public_id}/migration", Right("base.framework.type.view"), types::type_migration;
     PUT "/rest/types/{public_id}", Right("base.framework.type.edit"), types::update_type;
     PATCH "/rest/types/{public_id}", Right("base.framework.type.edit"), types::patch_type;
     DELETE "/rest/types/{public_id}", Right("base.framework.type.delete"), types::delete_type;

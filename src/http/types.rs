@@ -5,7 +5,7 @@ use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::{JsonBody, JsonValue};
-use super::call::{Answer, Call, Edit};
+use super::call::{Answer, AsOriginal, Call, Edit};
 use super::caller::WARNING;
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
@@ -18,16 +18,17 @@ use super::path::PathId;
 use super::plan;
 use super::schema::{
     At, Cascade, DeletedWith, DryRun, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type,
-    TypeBody, TypePatch, TypePlan, Updated, operation,
+    TypeBody, TypeChange, TypeMigration, TypePatch, TypePlan, Updated, operation,
 };
 use super::sent::Sent;
 use super::state::HttpState;
+use crate::domain::migration_input::ENFORCED;
 use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
-use crate::service::types as service;
 use crate::service::types::warnings::{Changed, warnings};
+use crate::service::types::{self as service, carrying};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
 
@@ -70,7 +71,14 @@ pub(super) fn warned(mut response: HttpResponse, warnings: Vec<String>) -> HttpR
 
 /// The changed type, with its warnings.
 pub(super) fn answered(state: &HttpState, request: &HttpRequest, changed: Changed) -> Answer {
-    let response = envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, &changed.after)?;
+    let after = &changed.after;
+    let response = match resource::id_of(after).filter(|_| changed.is_running) {
+        Some(id) => {
+            let path = format!("{}{id}/migration", Types::PATH);
+            envelope::updated_at::<Types>(state, request, (StatusCode::ACCEPTED, &path), after)?
+        }
+        None => envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, after)?,
+    };
     Ok(warned(response, changed.warnings))
 }
 
@@ -98,10 +106,14 @@ operation! {
     /// Replace a type.
     update_type:
         params(IfMatch, DryRun),
-        request_body = TypeBody,
+        request_body = TypeChange,
         responses((status = 200, body = Single<TypePlan>), (status = 202, body = Updated<Type>))
 }
-pub(super) async fn update_type(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
+pub(super) async fn update_type(Edit { state, request, caller, id, condition }: Edit, mut body: JsonBody) -> Answer {
+    if AsOriginal::is_asked(&request) {
+        // There a change of a type is never refused for its objects.
+        body.0.insert("enforce", ENFORCED[0]);
+    }
     if is_dry_run(&state, &request)? {
         return plan::shown(&state, service::plan_update(&state.services, &caller, id, &condition, &body.0).await?);
     }
@@ -122,6 +134,16 @@ pub(super) async fn patch_type(Edit { state, request, caller, id, condition }: E
     }
     let updated = service::patch_type(&state.services, &caller, id, &condition, &patch.0).await?;
     answered(&state, &request, updated)
+}
+
+operation! {
+    /// Read what the last migration of a type did.
+    type_migration: responses((status = 200, body = Single<TypeMigration>))
+}
+pub(super) async fn type_migration(Call { state, request, caller }: Call, id: PathId) -> Answer {
+    state.no_parameters(&request)?;
+    let noted = carrying::of_type(&state.services, &caller, id.0).await?;
+    Ok(envelope::value::<Types>(&state, &plan::noted(&noted)?))
 }
 
 operation! {

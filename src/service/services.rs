@@ -50,6 +50,8 @@ pub struct Services {
     pub clock: Arc<dyn Clock>,
     /// The time budget of one query.
     pub max_time: Duration,
+    /// How many objects may change together with their type.
+    pub most_together: usize,
 }
 
 /// The present: what changes later changes nothing of it.
@@ -119,6 +121,7 @@ impl Services {
             admission: Arc::clone(&self.admission),
             clock: Arc::clone(&self.clock),
             max_time: self.max_time,
+            most_together: self.most_together,
         })
     }
 

@@ -138,6 +138,8 @@ pub const SEARCH: &str = "service.search";
 
 /// Whether all objects are in it, and what is left to be made.
 pub const SEARCH_WORK: &str = "service.search.work";
+/// The last change of each type that changed its objects, too: what was done, by the id of the type.
+pub const TYPE_MIGRATIONS: &str = "service.type_migrations";
 
 /// The webhooks, as clients see them.
 pub const WEBHOOKS: &str = "service.webhooks";
@@ -181,6 +183,7 @@ pub const ALL: &[CollectionSpec] = &[
                 .only(&[Equals { path: "resource", value: Literal::Present }]),
             unique("sequence", &[up("sequence")]).only(&[Equals { path: "sequence", value: Literal::Present }]),
             plain("time", &[up("time")]),
+            plain("cause", &[up("cause")]).only(&[Equals { path: "cause", value: Literal::Present }]),
             // DATAGERRY declares it without a condition; then a resource could have one entry only.
             unique("public_id", &[up("public_id")]).only(&[Equals { path: "log_type", value: Literal::Present }]),
         ],
@@ -228,6 +231,7 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec { name: UNIQUE, indexes: &[] },
     CollectionSpec { name: SEARCH, indexes: &[plain("terms", &[up("terms"), up("type_id"), up("_id")])] },
     CollectionSpec { name: SEARCH_WORK, indexes: &[] },
+    CollectionSpec { name: TYPE_MIGRATIONS, indexes: &[] },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },

@@ -403,6 +403,7 @@ async fn a_clock_behind_the_newest_entry_is_wrong() {
         type_id: Some(1),
         action: Action::Create,
         author: &author,
+        cause: None,
         changes: Changes::Created,
         after: After::default(),
     };

@@ -170,6 +170,8 @@ const GRANTS: Of = Operations(&[
     "delete_group",
 ]);
 const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type", "revert_type", "restore_type"]);
+/// Operations that change a type, and its objects with it.
+const TYPE_CHANGES: Of = Operations(&["update_type", "patch_type", "revert_type"]);
 const SETTING_WRITES: Of = Operations(&["create_setting", "update_setting", "patch_setting"]);
 const USER_WRITES: Of = Operations(&["create_user", "update_user", "patch_user", "change_password"]);
 const CATEGORY_WRITES: Of =
@@ -199,12 +201,15 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::ObjectReferenced => &[OBJECT_DELETES, Operations(&["delete_type"])],
         ErrorCode::IdInvalid => &[Variable("public_ids"), Operations(&["delete_object"])],
         ErrorCode::TooManyIds => &[OBJECT_DELETES],
-        ErrorCode::TooManyObjects => &[BULK_WRITES, UNDO],
+        ErrorCode::TooManyObjects => &[BULK_WRITES, UNDO, TYPE_CHANGES],
         ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
         ErrorCode::ExportDoesNotFit => &[EXPORTS],
         ErrorCode::ImportRefused | ErrorCode::ImportRepeated => &[IMPORTS],
         ErrorCode::ImportKey => &[IMPORTS],
-        ErrorCode::ValuesNotUnique => &[Operations(&["update_type", "patch_type", "revert_type"])],
+        ErrorCode::ValuesNotUnique => &[TYPE_CHANGES],
+        ErrorCode::ValuesBreakRules | ErrorCode::MigrationRefused => &[Operations(&["update_type", "patch_type"])],
+        ErrorCode::TypeMigrating => &[TYPE_CHANGES, UNDO],
+        ErrorCode::MigrationNotFound => &[Operations(&["type_migration"])],
         ErrorCode::FieldNotUnique => &[BY_VALUE],
         ErrorCode::ObjectValueTaken => &[OBJECT_STORES],
         ErrorCode::StateInvalid => &[Operations(&["set_state"])],
@@ -248,8 +253,8 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightMissing => &[Rights],
         ErrorCode::RightsExceeded => &[GRANTS],
         ErrorCode::SignOnRefused => &[Protected],
-        ErrorCode::AclDenied => &[OBJECT_PERMITS, BY_VALUE, UNDO],
-        ErrorCode::TypeInactive => &[OBJECT_WRITES, BY_VALUE, UNDO, Operations(&["delete_type"])],
+        ErrorCode::AclDenied => &[OBJECT_PERMITS, BY_VALUE, UNDO, TYPE_CHANGES],
+        ErrorCode::TypeInactive => &[OBJECT_WRITES, BY_VALUE, UNDO, TYPE_CHANGES, Operations(&["delete_type"])],
         ErrorCode::NotFound => &[Variable("")],
         ErrorCode::ObjectNotFound => &[OBJECT_BY_ID, UNDO],
         ErrorCode::TypeNotFound => &[
@@ -269,7 +274,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
         ErrorCode::WebhookNotFound => &[Below("/rest/webhooks/{public_id}")],
         ErrorCode::RequestNotFound => &[UNDO],
-        ErrorCode::ChangedSince => &[UNDO],
+        ErrorCode::ChangedSince => &[UNDO, Operations(&["revert_type"])],
         ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
         ErrorCode::NetworkFull => &[FREE],
         ErrorCode::HistoryGone => &[PAST],

@@ -11,8 +11,8 @@ use crate::domain::user::{
     LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, OIDC_AUTHENTICATOR, PASSWORD_MASK, SHORTEST_PASSWORD,
 };
 use crate::domain::{
-    category_input, group_input, object_fields, object_input, revert_input, setting_input, token_input, type_input,
-    undo_input, user_input, webhook_input,
+    category_input, group_input, migration_input, object_fields, object_input, revert_input, setting_input,
+    token_input, type_input, undo_input, user_input, webhook_input,
 };
 use crate::json::merge;
 
@@ -38,6 +38,8 @@ named! {
     PipelineBody,
     /// A new type, or the new state of one.
     TypeBody,
+    /// The new state of a type, and what it means for its objects.
+    TypeChange,
     /// What to change of a type.
     TypePatch,
     /// A field of a type.
@@ -85,6 +87,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     let body = |table: &Schema, rules: &Value| merged(object(table, Use::Body), rules);
     let patch = |table: &Schema, rules: &Value| as_patch(body(table, rules));
     let (object_rules, type_rules, category_rules) = (object_rules(), type_rules(), category_rules());
+    let type_change_rules = type_change_rules();
     let (user_rules, group_rules, setting_rules) = (user_rules(), group_rules(), setting_rules());
     vec![
         ("NewObject", requiring(body(&object_input::OBJECT, &object_rules), &["type_id"])),
@@ -94,7 +97,8 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("ObjectQuery", object_query()),
         ("PipelineBody", pipeline_body()),
         ("TypeBody", body(&type_input::TYPE, &type_rules)),
-        ("TypePatch", patch(&type_input::TYPE, &type_rules)),
+        ("TypeChange", body(&migration_input::TYPE_CHANGE, &type_change_rules)),
+        ("TypePatch", patch(&migration_input::TYPE_CHANGE, &type_change_rules)),
         ("TypeField", merged(object(&type_input::FIELD, Use::Answer), &said_of_fields())),
         ("RenderMeta", merged(object(&type_input::RENDER_META, Use::Answer), &said_of_rendering())),
         ("CategoryBody", body(&category_input::CATEGORY, &category_rules)),
@@ -348,6 +352,53 @@ fn type_rules() -> Value {
             "groups": {"type": "object", "properties": {"includes": groups}},
         }},
     }})
+}
+
+fn type_change_rules() -> Value {
+    let text = |text: &str| json!({"description": text});
+    let one = json!({"minProperties": 1, "maxProperties": 1, "properties": {
+        "rename": {"description": "The values of one field become those of another.", "properties": {
+            "from": text("The name that objects have."),
+            "to": merged(text("The name that they get: a field of the new state."), &json!({"minLength": 1})),
+        }},
+        "convert": {"description": "The values become those of another kind.", "properties": {
+            "field": text("The field."),
+            "to": text("What the new state says as its `type`."),
+            "on_error": merged(text("What happens to a value that cannot be converted."), &json!({"default": "refuse"})),
+        }},
+        "set_default": {"description": "Objects without a value get one.", "properties": {
+            "field": text("The field."),
+            "value": {"description": "The value.", "not": {"type": "null"}},
+            "where": merged(
+                text("`missing`: objects without an entry for the field. `null`: these, and those with null there."),
+                &json!({"default": "missing"}),
+            ),
+        }},
+        "map_options": {"description": "Options get other names.", "properties": {
+            "field": text("The field."),
+            "map": {
+                "description": "From name to name; null for an option that goes.",
+                "additionalProperties": {"type": ["string", "null"]},
+            },
+        }},
+        "drop": {"description": "The values go.", "properties": {"field": text("The field.")}},
+    }});
+    let steps = json!({"properties": {
+        "migration": {
+            "description": "What objects do together with the change, step by step. It is not stored in the type.",
+            "maxItems": migration_input::MOST_STEPS,
+            "items": one,
+        },
+        "expected_count": {
+            "description": "How many objects the steps should change; another number changes nothing.",
+            "minimum": 0,
+        },
+        "enforce": {
+            "description": "`new`: values that are there may break rules that the change makes.",
+            "enum": ["new", null],
+        },
+    }});
+    merged(type_rules(), &steps)
 }
 
 fn category_rules() -> Value {

@@ -112,6 +112,70 @@ pub struct TypePlan {
     pub misfits: Vec<Misfits>,
     /// How often further fields were met that the type does not have.
     pub misfits_left_out: u64,
+    /// What the steps of `migration` would do; null where there are none, and for a caller who may not read the objects. Misfits
+    /// are those after the steps.
+    #[schema(required)]
+    pub migration: Option<PlannedMigration>,
+}
+
+/// What the steps of a migration would do.
+#[derive(Serialize, ToSchema)]
+pub struct PlannedMigration {
+    /// How many objects they change.
+    pub objects: u64,
+    /// Each step.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// What a step of a migration would do.
+#[derive(Serialize, ToSchema)]
+pub struct PlannedStep {
+    /// `rename`, `convert`, `set_default`, `map_options` or `drop`.
+    pub step: String,
+    /// The field that it is about.
+    pub field: String,
+    /// How many objects it changes.
+    pub objects: u64,
+    /// How many objects refuse it. Then the change is refused.
+    pub refused: u64,
+    /// The first 100 of these by their ids.
+    pub first: Vec<Misfit>,
+}
+
+/// The last change of a type that changed its objects, too.
+#[derive(Serialize, ToSchema)]
+pub struct TypeMigration {
+    /// The type.
+    pub type_id: i64,
+    /// `running`, `done`, or `refused`: objects that others changed at the last moment cannot make the steps, so nothing changed.
+    pub state: String,
+    /// Its steps.
+    pub steps: Vec<MigrationStep>,
+    /// How many objects it changes; null for a caller who may not read them.
+    #[schema(required)]
+    pub objects: Option<u64>,
+    /// How many of them are changed.
+    #[schema(required)]
+    pub done: Option<u64>,
+    /// Who began it.
+    pub user_id: i64,
+    /// The request.
+    #[schema(required)]
+    pub request_id: Option<String>,
+    /// When it began.
+    pub begun: String,
+    /// When it ended.
+    #[schema(required)]
+    pub ended: Option<String>,
+}
+
+/// A step of a migration, and the field that it is about.
+#[derive(Serialize, ToSchema)]
+pub struct MigrationStep {
+    /// `rename`, `convert`, `set_default`, `map_options` or `drop`.
+    pub step: String,
+    /// The name of the field before the step.
+    pub field: String,
 }
 
 /// How many objects were compared with a type.
@@ -705,7 +769,7 @@ pub struct LogEntry {
     /// The version after the change, of what has versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// `CREATE`, `EDIT`, `DELETE`, `ACTIVE_CHANGE`, `CLEAN`, `IMPORT`, `REVERT` or `OUTSIDE`.
+    /// `CREATE`, `EDIT`, `DELETE`, `ACTIVE_CHANGE`, `CLEAN`, `MIGRATE`, `IMPORT`, `REVERT` or `OUTSIDE`.
     pub action: String,
     /// The user who did it, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -719,6 +783,9 @@ pub struct LogEntry {
     /// The request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// For an object that changed together with its type: the sequence of the type's entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<i64>,
     /// How to go back: `was` has earlier values by their JSON pointers.
     pub changes: Value,
 }

@@ -9,7 +9,27 @@ tokio::task_local! {
     static AUTHOR: Author;
     static ACTION: Action;
     static REHEARSAL: ();
+    static CAUSE: CausedBy;
     static UNKEPT: Cell<bool>;
+}
+
+/// The entry of a type from which changes of its objects follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::service) enum CausedBy {
+    /// The one of the same unit.
+    TypeOfUnit,
+    /// The one with this sequence.
+    Entry(i64),
+}
+
+/// Does `work`; entries of objects name the entry of the type that caused them.
+pub(in crate::service) async fn caused<T>(by: CausedBy, work: impl Future<Output = T>) -> T {
+    CAUSE.scope(by, work).await
+}
+
+/// What this task was given as the cause of changes of objects.
+pub(super) fn cause() -> Option<CausedBy> {
+    CAUSE.try_with(|cause| *cause).ok()
 }
 
 /// Does `work`; entries of its changes name this author.
@@ -51,7 +71,7 @@ pub(in crate::service) fn is_rehearsal() -> bool {
 }
 
 /// The author of what this task changes; none where no request is under way.
-pub(super) fn current() -> Author {
+pub(in crate::service) fn current() -> Author {
     AUTHOR.try_with(Clone::clone).unwrap_or_default()
 }
 

@@ -30,7 +30,7 @@ use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// The members by which entries can be filtered, sorted and projected. What else they have holds old values.
-pub const KNOWN: [&str; 11] = [
+pub const KNOWN: [&str; 12] = [
     "sequence",
     "time",
     "resource",
@@ -42,6 +42,7 @@ pub const KNOWN: [&str; 11] = [
     "user_id",
     "user_name",
     "comment",
+    "cause",
 ];
 
 /// Entries of the history.

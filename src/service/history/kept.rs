@@ -7,7 +7,8 @@ use bson::{DateTime, Document, doc};
 
 use super::clocks::TOLERANCE;
 use super::resources::condition;
-use crate::domain::document::raw;
+use crate::domain::document::{integer, raw};
+use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
@@ -112,11 +113,24 @@ pub(super) async fn newest_time(store: &dyn Store, max_time: Duration) -> Result
 }
 
 /// The last sequence, of an entry that is stored or of one that is no longer kept; 0 where there never was an entry.
-pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
+pub(in crate::service) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
     let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true)).limited(1);
     let found = store.find(LOGS, &query).await?;
     let last = found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
     Ok(kept(store, max_time).await?.map_or(last, |(_, sequence)| last.max(sequence)))
+}
+
+/// The sequence of the newest entry of a type by which its objects changed, too; 0 where there is none.
+pub(in crate::service) async fn last_of_type(
+    store: &dyn Store,
+    id: i64,
+    max_time: Duration,
+) -> Result<i64, StoreError> {
+    let own = Filter::equals("resource", "types").and(Filter::equals("public_id", id));
+    let own = own.and(Filter::equals("action", Action::Migrate.name()));
+    let newest = FindQuery::new(own, max_time).sorted(Sort::by("number", true)).limited(1);
+    let found = store.find(LOGS, &newest).await?;
+    Ok(found.first().and_then(|entry| integer(entry, "sequence")).unwrap_or_default())
 }
 
 /// The entries of this service, for their index: DATAGERRY's have no sequence. A bound instead of `$exists`, as MongoDB then

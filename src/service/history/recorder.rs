@@ -9,7 +9,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document};
 use tokio::sync::watch;
 
-use super::author;
+use super::author::{self, CausedBy};
 use super::clocks::Newest;
 use super::feed::Feed;
 use super::heads::{self, Key};
@@ -20,7 +20,7 @@ use super::resources::resource_of;
 use crate::admission::Ticket;
 use crate::clock::Clock;
 use crate::domain::document::integer;
-use crate::history::entry::{Action, After, Author, Changes, Draft, PendingEntry, Place, with_sequences};
+use crate::history::entry::{Action, After, Author, Cause, Changes, Draft, PendingEntry, Place, with_sequences};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
 use crate::store::collections::{CLAIMS, LOGS, OBJECTS, SEARCH};
@@ -200,7 +200,9 @@ impl Recorder {
         let mut places: HashMap<Key, Place> = heads.into_iter().map(|(key, head)| (key, head.into())).collect();
         let mut entries: Vec<PendingEntry> = Vec::with_capacity(drafts.len());
         let mut newest = None;
-        for (draft, stamp) in drafts {
+        let cause = cause_of(&drafts);
+        for (mut draft, stamp) in drafts {
+            draft.cause = cause.filter(|_| draft.resource == "objects" && draft.action != Action::Outside);
             let key = (draft.resource, draft.public_id);
             let age = |stamp: &DateTime| now.timestamp_millis() - stamp.timestamp_millis();
             let time = stamp.filter(|stamp| (0..=LONGEST_STEP).contains(&age(stamp))).unwrap_or(now);
@@ -339,7 +341,7 @@ impl<'a> Recorded<'a> {
         let (resource, public_id) = self.key;
         let shape = self.after.or(self.before).filter(|_| resource == "objects");
         let type_id = shape.and_then(|object| integer(object, "type_id"));
-        Draft { resource, public_id, type_id, action, author, changes, after }
+        Draft { resource, public_id, type_id, action, author, cause: None, changes, after }
     }
 
     /// The entry of the change itself; none if nothing changes.
@@ -363,6 +365,15 @@ impl<'a> Recorded<'a> {
         let action = author::action().filter(|_| usual != Action::Delete).unwrap_or(usual);
         Ok(Some(self.draft(action, author, changes, after)))
     }
+}
+
+/// The entry of the type that changes of objects in the same unit follow from, if they follow from one.
+fn cause_of(drafts: &[(Draft<'_>, Option<DateTime>)]) -> Option<Cause> {
+    if let CausedBy::Entry(sequence) = author::cause()? {
+        return Some(Cause::Stored(sequence));
+    }
+    let is_it = |(draft, _): &(Draft<'_>, _)| draft.resource == "types" && draft.action != Action::Outside;
+    drafts.iter().position(is_it).map(Cause::Unit)
 }
 
 /// The kind of a change for which no kind was given.

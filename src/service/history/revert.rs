@@ -1,7 +1,7 @@
 //! Going back: a new version that equals an old one, and a deleted object that comes back. Today's rules decide.
 
-use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
 
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
@@ -11,10 +11,11 @@ use super::heads::of_kind;
 use super::moments::as_of_read;
 use super::past::{Moment, changes_of, is_unknown};
 use super::resources::unreadable;
+use super::undo::of_changes_of_type;
 use crate::domain::document::integer;
 use crate::domain::violation::Violation;
 use crate::history::entry::Action;
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Projection, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -29,8 +30,8 @@ use crate::service::types::catalog::{self, lets_through};
 use crate::service::types::categories::{restored_category, update_category};
 use crate::service::types::warnings::Changed;
 use crate::service::types::{restored_type, reverted_type};
-use crate::store::FindQuery;
 use crate::store::collections::LOGS;
+use crate::store::{FindQuery, Unit};
 
 /// Where to go back to.
 #[derive(Debug, Clone, Copy)]
@@ -64,8 +65,8 @@ pub async fn revert_object(
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
 
-/// Brings a type back to what it was, as a new version. Its access list stays that of today: going back must not open
-/// what has been closed since.
+/// Brings a type back to what it was, as a new version, with what its changes since then did to its objects. Its access list stays
+/// that of today: going back must not open what has been closed since.
 ///
 /// # Errors
 /// As [`revert_object`].
@@ -81,7 +82,25 @@ pub async fn revert_type(
     for own in ["_id", "version", "editor_id", "last_edit_time", "acl"] {
         body.remove(own);
     }
-    carried_out(revert, reverted_type(services, caller, id, revert.if_match, &body)).await
+    let beside = async |after: &RawDocument| {
+        let causes = migrations_since(services, id, revert.to).await?;
+        if causes.is_empty() {
+            Ok(Unit::default())
+        } else {
+            of_changes_of_type(services, caller, (id, &causes), after).await
+        }
+    };
+    carried_out(revert, reverted_type(services, caller, (id, revert.if_match), &body, beside)).await
+}
+
+/// The sequences of the entries since a moment by which a type changed its objects, too.
+async fn migrations_since(services: &Services, id: i64, to: Moment) -> Result<Vec<i64>, ServiceError> {
+    let own = of_kind("types").and(Filter::equals("public_id", id)).and(to.later());
+    let with_objects = [Action::Migrate, Action::Revert].map(|action| action.name().into()).to_vec();
+    let mut query = FindQuery::new(own.and(Filter::one_of("action", with_objects)), services.max_time);
+    query.projection = Some(Projection::parse(&doc! { "sequence": 1 }, &query.filter)?);
+    let found = services.store.find(LOGS, &query).await?;
+    Ok(found.iter().filter_map(|entry| integer(entry, "sequence")).collect())
 }
 
 /// Brings a category back to what it was.

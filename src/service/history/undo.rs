@@ -139,9 +139,38 @@ impl Span {
     }
 }
 
+/// What is taken back.
+#[derive(Debug, Clone, Copy)]
+enum Own<'a> {
+    /// What this request changed.
+    Request(&'a str),
+    /// What followed for the objects of this type from changes of it, by the sequences of their entries.
+    Causes(i64, &'a [i64]),
+}
+
+impl Own<'_> {
+    /// Whether an entry is one of it.
+    fn has(self, entry: &RawDocument) -> bool {
+        match self {
+            Self::Request(id) => text(entry, "request_id") == Some(id),
+            Self::Causes(_, causes) => integer(entry, "cause").is_some_and(|cause| causes.contains(&cause)),
+        }
+    }
+
+    /// The entries of it.
+    fn entries(self) -> Filter {
+        condition(&match self {
+            Self::Request(id) => doc! { "request_id": id, "resource": { "$exists": true } },
+            Self::Causes(type_id, causes) => {
+                doc! { "cause": { "$exists": true, "$in": causes }, "resource": "objects", "type_id": type_id }
+            }
+        })
+    }
+}
+
 /// What the whole undo brings back, for the checks of its parts.
 struct Scope<'a> {
-    request_id: &'a str,
+    own: Own<'a>,
     /// Types as they come back.
     types: HashMap<i64, Arc<TypeEntry>>,
     categories: HashSet<i64>,
@@ -191,6 +220,46 @@ pub async fn undo(
     as_action(Action::Revert, commented(format!("undo of {request_id}"), work)).await
 }
 
+/// The changes that take back what changes of a type did to its objects. `after` is the type as it comes back with them.
+///
+/// # Errors
+/// As [`undo`]. [`ErrorCode::TooManyObjects`] where one unit cannot hold them.
+pub(super) async fn of_changes_of_type(
+    services: &Services,
+    caller: &Caller,
+    (id, causes): (i64, &[i64]),
+    after: &RawDocument,
+) -> Result<Unit, ServiceError> {
+    let own = Own::Causes(id, causes);
+    let spans = spans(services, caller, own).await?;
+    permitted(caller, &spans)?;
+    let entry = catalog::compiled(after).map_err(unreadable)?;
+    let mut scope = Scope {
+        own,
+        types: HashMap::from([(id, entry)]),
+        categories: HashSet::new(),
+        deleted: Vec::new(),
+        changed_categories: Vec::new(),
+    };
+    let mut whole = Part::default();
+    for batch in batches(&spans) {
+        let part = prepared(services, caller, &mut scope, batch).await?;
+        whole.conflicts.extend(part.conflicts);
+        whole.bytes += part.bytes;
+        admission::current().hold(part.bytes).map_err(StoreError::from)?;
+        whole.include(part.unit);
+        if whole.unit.changes.len() > services.store.largest_unit().min(MOST_CHANGES) || whole.bytes > MOST_BYTES {
+            let message = "one revert cannot take back all objects that the changes of the type changed; undo the requests \
+                           that made them: POST /rest/logs/undo";
+            return Err(ServiceError::refused(ErrorCode::TooManyObjects, message));
+        }
+    }
+    if whole.conflicts.is_empty() {
+        return Ok(whole.unit);
+    }
+    Err(ServiceError::ChangedSince(ChangedSince::of(whole.conflicts)))
+}
+
 /// Nothing if others were faster.
 async fn attempt(
     services: &Services,
@@ -198,7 +267,7 @@ async fn attempt(
     request_id: &str,
     dry_run: bool,
 ) -> Result<Option<Undone>, ServiceError> {
-    let mut spans = spans(services, caller, request_id).await?;
+    let mut spans = spans(services, caller, Own::Request(request_id)).await?;
     if spans.is_empty() {
         return Err(ServiceError::not_found(ErrorCode::RequestNotFound, request_id));
     }
@@ -206,7 +275,7 @@ async fn attempt(
     spans.sort_by_key(Span::order);
     let of = |kind: Kind, way: Way| spans.iter().filter(move |it| it.kind == kind && it.way() == way).map(|it| it.id);
     let mut scope = Scope {
-        request_id,
+        own: Own::Request(request_id),
         types: HashMap::new(),
         categories: of(Kind::Categories, Way::Restore).collect(),
         deleted: of(Kind::Objects, Way::Delete).collect(),
@@ -309,10 +378,10 @@ impl<T, I: Iterator<Item = T>> RevList<T> for I {
 }
 
 /// What the request did to each resource, as far as the caller may read it.
-async fn spans(services: &Services, caller: &Caller, request_id: &str) -> Result<Vec<Span>, ServiceError> {
+async fn spans(services: &Services, caller: &Caller, own: Own<'_>) -> Result<Vec<Span>, ServiceError> {
     let former = services.feed.former_types().await?;
     let types = services.types.anew(&*services.store, services.max_time).await?;
-    let own = condition(&doc! { "request_id": request_id, "resource": { "$exists": true } });
+    let own = own.entries();
     let filter = visible(caller, &types, &former).map_or_else(|| own.clone(), |visible| own.clone().and(visible));
     let mut query = FindQuery::new(filter, services.max_time).limited(MOST_ENTRIES + 1);
     let members =
@@ -370,7 +439,7 @@ async fn prepared(
             rest.extend([second, first]);
             continue;
         };
-        let turned = turned(scope.request_id, spans, (&present, &entries), &mut part)?;
+        let turned = turned(scope.own, spans, (&present, &entries), &mut part)?;
         match spans.first().map(|span| span.kind) {
             Some(Kind::Objects) => objects(services, caller, scope, &turned, &mut part).await?,
             Some(Kind::Types) => types_back(services, caller, scope, &turned, &mut part).await?,
@@ -403,7 +472,7 @@ async fn read(services: &Services, spans: &[Span]) -> Result<Option<(Documents, 
 
 /// Rolls these resources back. Those that conflict and those that are as they were are noted in `part`.
 fn turned(
-    request_id: &str,
+    own: Own<'_>,
     spans: &[Span],
     (present, entries): (&Documents, &Documents),
     part: &mut Part,
@@ -414,15 +483,19 @@ fn turned(
     let mut turned = Vec::with_capacity(spans.len());
     for span in spans {
         let present = present.remove(&span.id);
+        if present.is_none() && matches!(own, Own::Causes(..)) {
+            // What was deleted since needs no type.
+            continue;
+        }
         let of_it: &[&RawDocument] = entries.get(&span.id).map_or(&[], Vec::as_slice);
         let state = present.as_deref().map(state_of);
         let number = |entry: &RawDocument| integer(entry, "number").unwrap_or_default();
         let of_it: Vec<&RawDocument> = of_it.iter().copied().filter(|entry| number(entry) >= span.numbers.0).collect();
-        let is_own = |entry: &&&RawDocument| text(entry, "request_id") == Some(request_id);
+        let is_own = |entry: &&&RawDocument| own.has(entry);
         let foreign = of_it.iter().find(|entry| !is_own(entry)).copied();
         let is_known = of_it.first().is_some_and(|head| state_in(head) == state);
-        let own = i64::try_from(of_it.iter().filter(is_own).count()).unwrap_or(i64::MAX);
-        if !is_known || own != span.count {
+        let count = i64::try_from(of_it.iter().filter(is_own).count()).unwrap_or(i64::MAX);
+        if !is_known || count != span.count {
             // Another tool changed it, or its entries went meanwhile.
             part.conflicts.push(conflict(span, None));
             continue;
@@ -548,7 +621,7 @@ async fn objects(
         let entry = type_of_object(scope, &types, caller, turned)?;
         let type_id = entry.object_type.public_id;
         if !scope.types.contains_key(&type_id) && taking.insert(type_id) {
-            part.unit.conditions.push(crate::service::objects::takes_objects(type_id));
+            part.unit.conditions.push(crate::service::objects::takes_objects(type_id, entry.edited()));
         }
         let present = turned.present.as_deref().map(resource::decode).transpose()?;
         part.add(turned, Some(object_back(caller.user_id, now, (&entry, past), present.as_ref())?))?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{DateTime, Document, cstr, doc};
+use bson::{Bson, DateTime, Document, cstr, doc};
 
 use super::references::{Left, changeable};
 use super::targets::Targets;
@@ -267,8 +267,9 @@ pub async fn patch_selected(
         }
         match services.store.commit(unit).await {
             Ok(_) => return Ok(ids),
-            // Another request changed one of them, or one of their references, since they were read.
-            Err(StoreError::Stale | StoreError::Condition { .. }) => {}
+            // Another request changed one of them, their type, or one of their references, since they were read.
+            Err(StoreError::Stale) => {}
+            Err(StoreError::Condition { .. }) => drop(services.types_anew().await?),
             Err(error @ StoreError::Shared(_)) => {
                 let place = |shared: &Shared| ObjectInput::read(&patch).0.place_of(&shared.field);
                 return told(services, caller, Err(error.into()), place).await;
@@ -281,7 +282,7 @@ pub async fn patch_selected(
 
 /// The ids that an earlier request under the same key changed.
 pub fn patched_before(outcome: &Document) -> Vec<i64> {
-    outcome.get_array(IDS).into_iter().flatten().filter_map(bson::Bson::as_i64).collect()
+    outcome.get_array(IDS).into_iter().flatten().filter_map(Bson::as_i64).collect()
 }
 
 /// Removes the objects, all or none. `on_references` says what happens to objects that refer to them. Also gives what still
@@ -337,12 +338,13 @@ async fn unit_of_patch(
     patch: &Document,
 ) -> Result<Unit, ServiceError> {
     let mut changes: Vec<(&RawDocument, Document, Vec<Reference>)> = Vec::with_capacity(found.len());
-    let mut violations = Violations::new();
+    let (mut violations, mut of_types) = (Violations::new(), BTreeMap::new());
     let types = services.types_of(found.iter()).await?;
     for (index, before) in found.iter().enumerate() {
         give_way(index).await;
         let id = integer(before, "public_id").unwrap_or_default();
         let entry = changeable(&types, caller, before, Permission::Update)?;
+        of_types.entry(entry.object_type.public_id).or_insert_with(|| entry.edited());
         let stored = resource::decode(before)?;
         let body = object_input::patched(patch.clone(), &stored);
         match checked_change(&entry, id, &body, &stored) {
@@ -363,10 +365,9 @@ async fn unit_of_patch(
         return Err(ServiceError::Violations(violations));
     }
     let referred: BTreeSet<i64> = references().map(|reference| reference.object_id).collect();
-    let mut unit = Unit {
-        conditions: referred.into_iter().map(|id| exists(Objects::COLLECTION, id)).collect(),
-        changes: Vec::new(),
-    };
+    let referred = referred.into_iter().map(|id| exists(Objects::COLLECTION, id));
+    let of_types = of_types.into_iter().map(|(id, edited)| takes_objects(id, edited));
+    let mut unit = Unit { conditions: referred.chain(of_types).collect(), changes: Vec::new() };
     for (before, after, _) in &changes {
         let after = resource::encode(after)?;
         unit = unit.and(Change::Replace { collection: Objects::COLLECTION, before: (*before).to_owned(), after });
@@ -416,6 +417,8 @@ struct CheckedObject {
     /// The id that the client wants.
     wanted: Option<i64>,
     type_id: i64,
+    /// When its type was last changed before the checks.
+    edited: Bson,
     references: Vec<Reference>,
     id: i64,
     document: RawDocumentBuf,
@@ -427,6 +430,7 @@ struct BulkItem {
     wanted: Option<i64>,
     author_id: i64,
     type_id: Option<i64>,
+    edited: Option<Bson>,
     references: Vec<Reference>,
     violations: Violations,
     /// The document without its ids; empty if the item is wrong.
@@ -518,7 +522,8 @@ impl BulkItem {
         };
         let (wanted, author_id) = (input.public_id, input.author_id);
         let references = input.placed_references(accepted.references);
-        Ok(Self { wanted, author_id, type_id, references, violations: input.placed(violations), document })
+        let edited = entry.map(|entry| entry.edited());
+        Ok(Self { wanted, author_id, type_id, edited, references, violations: input.placed(violations), document })
     }
 
     fn draft(
@@ -542,6 +547,7 @@ impl BulkItem {
             id: self.wanted.unwrap_or_default(),
             wanted: self.wanted,
             type_id,
+            edited: self.edited.unwrap_or(Bson::Null),
             references: self.references,
             document: self.document,
         })
@@ -585,10 +591,10 @@ async fn store(
     drafts: &mut [CheckedObject],
     note: Option<Note<'_>>,
 ) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
-    let types: BTreeSet<i64> = drafts.iter().map(|draft| draft.type_id).collect();
+    let types: BTreeMap<i64, Bson> = drafts.iter().map(|draft| (draft.type_id, draft.edited.clone())).collect();
     let references = drafts.iter().flat_map(|draft| &draft.references);
     let referred: BTreeSet<i64> = references.map(|reference| reference.object_id).collect();
-    let of_types = types.iter().map(|id| takes_objects(*id));
+    let of_types = types.iter().map(|(id, edited)| takes_objects(*id, edited.clone()));
     let conditions: Vec<Condition> =
         of_types.chain(referred.iter().map(|id| exists(Objects::COLLECTION, *id))).collect();
     for _ in 0..resource::ATTEMPTS {
@@ -604,11 +610,14 @@ async fn store(
                 return Err(ServiceError::Contended("the request under this Idempotency-Key".to_owned()));
             }
             Err(StoreError::Condition { index }) => {
-                let gone = types.iter().nth(index);
+                let gone = types.keys().nth(index);
                 if let Some(id) = gone {
                     match require_type(services, *id).await {
-                        // It is back by now.
-                        Ok(()) => continue,
+                        // It has changed since, so the items must be checked again.
+                        Ok(()) => {
+                            services.types_anew().await?;
+                            return Err(ServiceError::Contended(format!("type {id}")));
+                        }
                         Err(ServiceError::Violations(_)) => {}
                         Err(refused) => return Err(refused),
                     }

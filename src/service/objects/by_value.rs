@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
 use super::visible::VisibleObject;
-use super::{change_object, place_of, replace_object, store_object};
+use super::{by_one_state, change_object, place_of, replace_object, store_object};
 use crate::domain::acl::Permission;
 use crate::domain::object_fields::{FieldValue, ValueKind};
 use crate::domain::object_input::ObjectInput;
@@ -161,7 +161,7 @@ async fn made(
     let body = aim.completed(body)?;
     let now = services.now();
     let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
-    match services.by_the_types(async || store_object(services, caller, &body, None, build).await).await {
+    match by_one_state(services, async || store_object(services, caller, &body, None, build).await).await {
         Ok(object) => Ok(Some(Written { object, is_new: true })),
         Err(ServiceError::Store(StoreError::Shared(shared))) if shared.iter().any(|it| aim.is_about(it)) => Ok(None),
         Err(error) => Err(error),

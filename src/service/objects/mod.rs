@@ -136,7 +136,7 @@ pub async fn create_object(
 ) -> Result<VisibleObject, ServiceError> {
     let now = services.now();
     let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
-    let created = services.by_the_types(async || store_object(services, caller, body, None, build).await).await;
+    let created = by_one_state(services, async || store_object(services, caller, body, None, build).await).await;
     told(services, caller, created, |shared| place_of(body, shared)).await
 }
 
@@ -160,11 +160,25 @@ pub(super) async fn restored_object(
         restored.insert("version", object_input::counted_on(deleted, fields, true));
         restored
     };
-    let restored = services.by_the_types(async || store_object(services, caller, &body, Some(id), build).await).await;
+    let restored = by_one_state(services, async || store_object(services, caller, &body, Some(id), build).await).await;
     told(services, caller, restored, |_| String::new()).await
 }
 
-/// `again` is the id that the object had before.
+/// As [`Services::by_the_types`]. What was decided by a type that has changed since is decided again.
+async fn by_one_state<T>(
+    services: &Services,
+    decide: impl AsyncFn() -> Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
+    for _ in 0..resource::DECISIONS {
+        match services.by_the_types(&decide).await {
+            Err(ServiceError::Store(StoreError::Condition { index: 0 })) => drop(services.types_anew().await?),
+            outcome => return outcome,
+        }
+    }
+    Err(ServiceError::Contended("the type of the object".to_owned()))
+}
+
+/// `again` is the id that the object had before. [`StoreError::Condition`] with the index 0 says that the type has changed.
 async fn store_object(
     services: &Services,
     caller: &Caller,
@@ -197,14 +211,14 @@ async fn store_object(
     };
     let type_id = entry.object_type.public_id;
     let references = input.placed_references(accepted.references);
-    let mut conditions = vec![takes_objects(type_id)];
+    let mut conditions = vec![takes_objects(type_id, entry.edited())];
     conditions.extend(references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| build(&input, id, type_id, &accepted.fields);
     let wanted = again.map_or(Wanted::from(input.public_id), Wanted::Again);
     match resource::create::<Objects>(services, wanted, conditions, build).await {
-        Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
+        Err(error @ ServiceError::Store(StoreError::Condition { index: 0 })) => {
             require_type(services, type_id).await?;
-            Err(ServiceError::Contended(format!("type {type_id}")))
+            Err(error)
         }
         outcome => VisibleObject::of(services, caller, lost_target(&references, 1, outcome)?).await,
     }
@@ -220,10 +234,12 @@ pub(super) fn unknown_type(type_id: Option<i64>) -> Violation {
     Violation::new("/type_id", message)
 }
 
-/// The condition that the type exists and is active when the unit takes effect.
-pub(super) fn takes_objects(type_id: i64) -> Condition {
+/// The condition that the type is active when the unit takes effect, and is what it was when it was last changed at this time.
+/// So nothing is stored by the rules of a type that has changed meanwhile, perhaps together with its objects.
+pub(super) fn takes_objects(type_id: i64, edited: Bson) -> Condition {
     let is_active = Filter::none_of("active", vec![false.into()]);
-    Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id).and(is_active) }
+    let is_same = Filter::equals("public_id", type_id).and(Filter::equals("last_edit_time", edited));
+    Condition::Exists { collection: Types::COLLECTION, filter: is_same.and(is_active) }
 }
 
 /// The reason why the stored type no longer takes objects.
@@ -314,11 +330,16 @@ async fn change_object(
         let types = services.types_of([before]).await?;
         let entry = changeable(&types, caller, before, Permission::Update)?;
         visible::check_tags(if_match, Some(&entry), caller, before)?;
-        decide(before, &entry).await
+        let mut decision = decide(before, &entry).await?;
+        if !decision.unit.changes.is_empty() {
+            let type_id = entry.object_type.public_id;
+            decision.unit.conditions.push(takes_objects(type_id, entry.edited()));
+        }
+        Ok(decision)
     };
     for _ in 0..resource::ATTEMPTS {
         match resource::change::<Objects>(services, id, &IfMatch::Absent, &permitted).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            Err(ServiceError::Store(StoreError::Condition { .. })) => drop(services.types_anew().await?),
             outcome => return outcome,
         }
     }
@@ -572,7 +593,11 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
             match clean_object(services, &entry, id).await {
                 Ok(cleaned) => outcome.cleaned.push(&cleaned),
                 // The default of a field that is unique by now is another object's.
-                Err(ServiceError::Contended(_) | ServiceError::Store(StoreError::Shared(_))) => outcome.failed.push(id),
+                // Or the type has changed.
+                Err(
+                    ServiceError::Contended(_)
+                    | ServiceError::Store(StoreError::Shared(_) | StoreError::Condition { .. }),
+                ) => outcome.failed.push(id),
                 Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -589,7 +614,9 @@ async fn clean_object(services: &Services, entry: &TypeEntry, id: i64) -> Result
         let mut after = resource::decode(before)?;
         let fields = entry.rules.cleaned(&object_input::read_fields(after.get("fields")));
         after.insert("fields", object_input::write_fields(&fields));
-        Decision::replace::<Objects>(before, &after)
+        let mut decision = Decision::replace::<Objects>(before, &after)?;
+        decision.unit.conditions.push(takes_objects(entry.object_type.public_id, entry.edited()));
+        Ok(decision)
     };
     let changed = resource::change::<Objects>(services, id, &IfMatch::Absent, decide);
     Ok(as_action(Action::Clean, changed).await?.1)

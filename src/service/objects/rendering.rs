@@ -22,6 +22,7 @@ use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
 use crate::service::types::late::types_in;
+use crate::service::types::running;
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// The right whose holders see the values of password fields.
@@ -85,6 +86,10 @@ impl ServedCatalog {
 
 impl RenderCatalog for ServedCatalog {
     fn object_type(&self, id: i64) -> Option<&ObjectType> {
+        if id < 0 {
+            // Only objects of `stored_under` have such a type.
+            return self.types.get(-id)?.running.as_ref().map(|running| &*running.former);
+        }
         self.types.get(id).map(|entry| &*entry.object_type)
     }
 
@@ -110,6 +115,7 @@ pub async fn render_objects(
     mut views: Views,
 ) -> Result<Views, ServiceError> {
     let context = context(services, caller).await?;
+    let page = &stored_under(services, page.clone()).await?;
     let catalog = gather(services, caller, &subjects(page, &context)?, Documents::new()).await?.0;
     views.text.reserve(page.bytes() * GROWTH);
     if page.len() <= SHORT && page.bytes() <= SHORT_BYTES {
@@ -162,13 +168,14 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
     };
     let context = context(services, caller).await?;
+    let (stored, page) = (page.clone(), stored_under(services, page).await?);
     let subjects = subjects(&page, &context)?;
     let (catalog, fetched) = gather(services, caller, &subjects, beside).await?;
     services.companions.note(services.store.is_remote(), id, expected.is_some(), &fetched);
     let mut views = Views::default();
     views.text.reserve(page.bytes() * GROWTH);
     let view = render(&subjects, &catalog, views)?.text;
-    let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))?;
+    let object = stored.first().ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
     let tag = format!("{}.{}", entity_tag(object), tag_of(&after_time[begin..]));
@@ -217,13 +224,66 @@ async fn gather(
                 visible = newer.visible_to(caller);
                 catalog.types = newer;
             }
-            catalog.add(only(visible.as_ref(), found)?);
+            catalog.add(stored_under(services, only(visible.as_ref(), found)?).await?);
         }
         if !gathering.leads_on() {
             break;
         }
     }
     Ok((catalog, fetched))
+}
+
+/// The objects, each with the type under which it is stored. While the objects of a type are being migrated, those that are still to
+/// change have the negative id of their type, which stands for its former state.
+///
+/// How far the migration is was read with the types, before the objects, and is read again after them. Objects in between are
+/// read again: they have changed.
+async fn stored_under(services: &Services, objects: Documents) -> Result<Documents, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    if !objects.iter().any(|object| types.is_pending(object, |_, running| running.upto)) {
+        return Ok(objects);
+    }
+    let running: Vec<i64> = types.iter().filter_map(|entry| Some(entry.running.as_ref()?.type_id)).collect();
+    let notes = running::notes(&*services.store, &running, services.max_time).await?;
+    let by_type: BTreeMap<i64, i64> =
+        notes.iter().filter_map(|note| Some((integer(note, "_id")?, running::upto(note)))).collect();
+    let upto = |type_id: i64, _: &running::Running| by_type.get(&type_id).copied().unwrap_or(i64::MAX);
+    let is_between =
+        |object: &RawDocument| types.is_pending(object, |_, running| running.upto) && !types.is_pending(object, upto);
+    let between = objects.iter().filter(|object| is_between(object)).filter_map(|it| integer(it, "public_id"));
+    let between: Vec<Bson> = between.map(Bson::Int64).collect();
+    let mut changed = BTreeMap::new();
+    if !between.is_empty() {
+        let query = FindQuery::new(Filter::one_of("public_id", between), services.max_time);
+        for object in services.held(Objects::COLLECTION, query).await?.iter() {
+            changed.insert(integer(object, "public_id"), object.to_owned());
+        }
+    }
+    let mut stored = Documents::new();
+    for object in objects.iter() {
+        if types.is_pending(object, upto) {
+            stored.push(&of_former_type(object)?);
+        } else {
+            let now = changed.get(&integer(object, "public_id")).filter(|_| is_between(object));
+            stored.push(now.map_or(object, |now| now));
+        }
+    }
+    Ok(stored)
+}
+
+fn of_former_type(object: &RawDocument) -> Result<RawDocumentBuf, ServiceError> {
+    let mut pending = RawDocumentBuf::new();
+    for member in object {
+        match member.map_err(StoreError::backend)? {
+            (name, value) if name == "type_id" => {
+                let id = integer(object, "type_id").unwrap_or_default();
+                let _ = value;
+                pending.append(name, -id);
+            }
+            (name, value) => pending.append(name, value),
+        }
+    }
+    Ok(pending)
 }
 
 /// The objects that the caller may see; a hidden one counts as missing.

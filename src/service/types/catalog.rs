@@ -19,6 +19,7 @@ use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use tokio::sync::Mutex;
 
+use super::running::{self, Running};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{flag, integer};
 use crate::domain::object_fields::FieldRules;
@@ -76,6 +77,8 @@ pub struct TypeEntry {
     pub object_type: Arc<ObjectType>,
     /// The rules for the fields of its objects.
     pub rules: FieldRules,
+    /// The migration of its objects that is running, as it was when the type was read.
+    pub running: Option<Running>,
 }
 
 impl TypeCatalog {
@@ -167,9 +170,16 @@ impl TypeCatalog {
         let found = store.find(collections::TYPES, &query).await?;
         let before =
             self.current.load_full().or_else(|| self.present.as_ref().map(|present| Arc::clone(&present.types)));
+        // Such types are inactive.
+        let running = match found.iter().any(is_inactive) {
+            true => running::all(store, max_time).await?,
+            false => Vec::new(),
+        };
         let mut by_id = BTreeMap::new();
         for document in found.iter() {
-            match reuse(before.as_deref(), document).map_or_else(|| compile(document), Ok) {
+            let own = running.iter().find(|one| integer(document, "public_id") == Some(one.type_id)).cloned();
+            let entry = reuse(before.as_deref(), document).filter(|entry| own.is_none() && entry.running.is_none());
+            match entry.map_or_else(|| compile(document, own), Ok) {
                 Ok(entry) => drop(by_id.insert(entry.object_type.public_id, entry)),
                 Err(reason) => log::warn!("a stored type is passed over: {reason}"),
             }
@@ -321,6 +331,11 @@ impl TypeEntry {
         Err(ServiceError::refused(ErrorCode::AclDenied, message))
     }
 
+    /// When the type was last changed; null if never. Each change has another time.
+    pub fn edited(&self) -> Bson {
+        self.document.get_datetime("last_edit_time").map_or(Bson::Null, Bson::DateTime)
+    }
+
     /// Refuses to change objects of an inactive type.
     ///
     /// # Errors
@@ -329,7 +344,22 @@ impl TypeEntry {
         if self.object_type.active {
             return Ok(());
         }
-        Err(inactive(self.object_type.public_id))
+        let id = self.object_type.public_id;
+        if self.running.is_some() {
+            let what = format!("type {id}, of which GET /rest/types/{id}/migration says how far its objects are,");
+            return Err(ServiceError::Contended(what));
+        }
+        Err(inactive(id))
+    }
+}
+
+impl Types {
+    /// The type under which this object is stored: the former state of a type, for an object that is still to change. `upto` says
+    /// how far the migration of a type is.
+    pub(crate) fn is_pending(&self, object: &RawDocument, upto: impl Fn(i64, &Running) -> i64) -> bool {
+        let type_id = integer(object, "type_id").unwrap_or_default();
+        let running = self.get(type_id).and_then(|entry| entry.running.as_ref());
+        running.is_some_and(|it| integer(object, "public_id").is_some_and(|id| id > upto(type_id, it)))
     }
 }
 
@@ -351,7 +381,7 @@ pub(crate) async fn stored(
 ) -> Result<Vec<Arc<TypeEntry>>, StoreError> {
     let ids = ids.iter().copied().map(Bson::Int64).collect();
     let found = store.find(collections::TYPES, &FindQuery::new(Filter::one_of("public_id", ids), max_time)).await?;
-    Ok(found.iter().filter_map(|document| compile(document).ok()).collect())
+    Ok(found.iter().filter_map(|document| compile(document, None).ok()).collect())
 }
 
 fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry>> {
@@ -365,10 +395,10 @@ fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry
 /// # Errors
 /// When it is no type.
 pub(crate) fn compiled(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
-    compile(document)
+    compile(document, None)
 }
 
-fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
+fn compile(document: &RawDocument, running: Option<Running>) -> Result<Arc<TypeEntry>, ObjectTypeError> {
     let object_type = ObjectType::from_document(document)?;
     let rules = FieldRules::of(&object_type);
     for field in rules.without_their_pattern() {
@@ -380,5 +410,5 @@ fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
             object_type.public_id
         );
     }
-    Ok(Arc::new(TypeEntry { document: document.to_owned(), object_type: Arc::new(object_type), rules }))
+    Ok(Arc::new(TypeEntry { document: document.to_owned(), object_type: Arc::new(object_type), rules, running }))
 }

@@ -11,10 +11,11 @@ use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument};
 use futures::TryStreamExt;
 
+use super::examples::{Example, shown};
+use super::moving::{Mover, Tally};
 use crate::admission;
-use crate::domain::object_fields::{FieldRules, HIDDEN, Rule};
-use crate::domain::object_type::{Field, ObjectType};
-use crate::domain::violation::Violation;
+use crate::domain::object_fields::{FieldRules, Rule};
+use crate::domain::object_type::ObjectType;
 use crate::query::{Filter, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
@@ -23,28 +24,12 @@ use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Documents, FindQuery, StoreError};
 
-/// How many objects are named for each field and rule.
-pub const MOST_NAMED: usize = 100;
 /// How many names that the type does not have are counted apart.
 const MOST_UNKNOWN: usize = 256;
 /// How many bytes of examples are kept in all; the others are only counted.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// How many characters of a text are shown, and how many bytes of a list or a document.
-const LONGEST_TEXT: usize = 200;
-const LONGEST_VALUE: usize = 512;
 /// How many targets of references are remembered from chunk to chunk.
 const MOST_TARGETS: usize = 50_000;
-
-/// An object that does not fit.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Example {
-    /// Its id.
-    pub public_id: i64,
-    /// What it has there; null for nothing. The value of a password is hidden, and a long one is cut.
-    pub value: Bson,
-    /// Why the type does not take it.
-    pub reason: String,
-}
 
 /// The objects that break one rule of one field.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +61,8 @@ pub struct Findings {
     pub left_out: u64,
     /// Whether the time ended before all objects were looked at.
     pub is_cut: bool,
+    /// What the steps of the change do; nothing where it has none.
+    pub moved: Option<Tally>,
 }
 
 /// What a scan looks for.
@@ -88,13 +75,8 @@ pub(crate) struct Question<'a> {
     pub only: Option<HashSet<String>>,
     /// How long it may take; nothing for as long as the request.
     pub within: Option<Duration>,
-}
-
-/// The fields that hold no passwords, neither before a change nor after it. A field that a type does not have may have held some
-/// at an earlier time.
-pub(super) fn plain_fields(was: &ObjectType, now: &ObjectType) -> HashSet<String> {
-    let is_secret = |name: &str| now.field(name).is_some_and(Field::is_password);
-    was.plain_fields().filter(|name| !is_secret(name)).map(str::to_owned).collect()
+    /// The steps that objects make before they are compared.
+    pub mover: Option<Mover>,
 }
 
 /// Looks at all objects of a type, in the order of their ids. The caller may read them.
@@ -104,33 +86,74 @@ pub(super) fn plain_fields(was: &ObjectType, now: &ObjectType) -> HashSet<String
 pub(crate) async fn look(
     services: &Services,
     caller: &Caller,
-    question: Question<'_>,
+    mut question: Question<'_>,
 ) -> Result<Findings, ServiceError> {
     let begun = Instant::now();
     let max_time = question.within.map_or(services.max_time, |within| within.min(services.max_time));
     let filter = Filter::equals("type_id", question.object_type.public_id);
     let mut query = FindQuery::new(filter, max_time).sorted(Sort::by("public_id", false));
     query.is_counted = false;
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut targets =
-        KnownTargets { visible: types.visible_to(caller), asked: HashSet::new(), found: Targets::default() };
     let mut chunks = services.store.chunks(Objects::COLLECTION, &query).await?.documents;
-    let (mut walk, mut held) = (Walk::new(question.object_type, question.plain, question.only), 0);
+    let (within, mut mover) = (question.within, question.mover.take());
+    let mut looking = Looking::new(services, caller, question).await?;
     while let Some(chunk) = chunks.try_next().await? {
-        walk = admission::work(move |_| walk.over(&chunk)).await.map_err(StoreError::from)?;
-        if !walk.references.is_empty() {
-            targets.learn(services, &walk.references).await?;
-            walk.judge(&targets);
-        }
-        walk.end_chunk();
-        admission::current().hold(walk.bytes - held).map_err(StoreError::from)?;
-        held = walk.bytes;
-        if question.within.is_some_and(|within| begun.elapsed() >= within) {
-            walk.found.is_cut = true;
+        let chunk = match &mut mover {
+            Some(mover) => mover.moved(services, chunk).await?.documents,
+            None => chunk,
+        };
+        looking.at(chunk).await?;
+        if within.is_some_and(|within| begun.elapsed() >= within) {
+            looking.walk.found.is_cut = true;
             break;
         }
     }
-    Ok(walk.findings())
+    Ok(Findings { moved: mover.map(Mover::into_tally), ..looking.walk.findings() })
+}
+
+/// The same for these objects.
+///
+/// # Errors
+/// Errors of the store.
+pub(super) async fn look_at(
+    services: &Services,
+    caller: &Caller,
+    question: Question<'_>,
+    objects: Documents,
+) -> Result<Findings, ServiceError> {
+    let mut looking = Looking::new(services, caller, question).await?;
+    looking.at(objects).await?;
+    Ok(looking.walk.findings())
+}
+
+/// A scan under way.
+struct Looking<'s> {
+    services: &'s Services,
+    walk: Walk,
+    targets: KnownTargets,
+    held: usize,
+}
+
+impl<'s> Looking<'s> {
+    async fn new(services: &'s Services, caller: &Caller, question: Question<'_>) -> Result<Self, ServiceError> {
+        let types = services.types.current(&*services.store, services.max_time).await?;
+        let targets =
+            KnownTargets { visible: types.visible_to(caller), asked: HashSet::new(), found: Targets::default() };
+        let walk = Walk::new(question.object_type, question.plain, question.only);
+        Ok(Self { services, walk, targets, held: 0 })
+    }
+
+    async fn at(&mut self, chunk: Documents) -> Result<(), ServiceError> {
+        let walk = std::mem::take(&mut self.walk);
+        self.walk = admission::work(move |_| walk.over(&chunk)).await.map_err(StoreError::from)?;
+        if !self.walk.references.is_empty() {
+            self.targets.learn(self.services, &self.walk.references).await?;
+            self.walk.judge(&self.targets);
+        }
+        self.walk.end_chunk();
+        admission::current().hold(self.walk.bytes - self.held).map_err(StoreError::from)?;
+        self.held = self.walk.bytes;
+        Ok(())
+    }
 }
 
 /// A reference whose target is still to be looked up.
@@ -164,6 +187,7 @@ impl KnownTargets {
 }
 
 /// The state of a scan.
+#[derive(Default)]
 struct Walk {
     rules: Arc<FieldRules>,
     plain: HashSet<String>,
@@ -351,15 +375,10 @@ impl Misfits {
     /// Counts an object, and returns how many bytes more are kept. An object that is twice in a group counts once.
     fn add(&mut self, public_id: i64, room: bool, example: impl FnOnce() -> (Bson, String)) -> usize {
         self.objects += 1;
-        if self.first.len() >= MOST_NAMED || !room {
+        if !room {
             return 0;
         }
-        let (value, reason) = example();
-        // Long reasons are clipped as those of bodies are.
-        let reason = Violation::new("", reason).message;
-        let bytes = size_of::<Example>() + reason.len() + LONGEST_VALUE;
-        self.first.push(Example { public_id, value, reason });
-        bytes
+        Example::keep(&mut self.first, public_id, example)
     }
 }
 
@@ -369,20 +388,5 @@ fn reference(value: RawBsonRef<'_>) -> Option<i64> {
         RawBsonRef::Int64(id) => Some(id),
         RawBsonRef::Int32(id) => Some(i64::from(id)),
         _ => None,
-    }
-}
-
-/// A value as it is shown.
-fn shown(value: RawBsonRef<'_>, is_plain: bool) -> Bson {
-    match value {
-        RawBsonRef::Null => Bson::Null,
-        _ if !is_plain => Bson::from(HIDDEN),
-        RawBsonRef::String(text) if text.chars().nth(LONGEST_TEXT).is_some() => {
-            Bson::from(format!("{}...", text.chars().take(LONGEST_TEXT).collect::<String>()))
-        }
-        RawBsonRef::Array(list) if list.as_bytes().len() > LONGEST_VALUE => Bson::from("a long list"),
-        RawBsonRef::Document(document) if document.as_bytes().len() > LONGEST_VALUE => Bson::from("a large document"),
-        RawBsonRef::Binary(_) => Bson::from("bytes"),
-        value => Bson::try_from(value).unwrap_or(Bson::Null),
     }
 }

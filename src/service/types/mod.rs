@@ -1,16 +1,21 @@
 //! Types of objects: their rules, and what changes with them. docs/api.md, Types.
 
+pub mod carrying;
 pub mod catalog;
 pub mod categories;
+pub mod examples;
 pub mod fitting;
 pub mod late;
+pub mod migrator;
+pub mod moving;
 pub mod plan;
+pub mod running;
 pub mod warnings;
 
 use std::collections::HashSet;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 use self::catalog::is_inactive;
 use self::plan::Plan;
@@ -19,6 +24,7 @@ use super::accounts::directory::Caller;
 use super::claims::told::told_of_type;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::history::author::{CausedBy, as_action, caused};
 use super::objects::bulk::GROUP_BYTES;
 use super::objects::dangling;
 use super::objects::references::{self, Left, Removal};
@@ -27,9 +33,11 @@ use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types, Wanted};
 use super::services::Services;
 use crate::domain::acl::Permission;
+use crate::domain::migration_input::Asked;
 use crate::domain::schema::{without, without_unknown};
 use crate::domain::type_input::{self, GROUPS};
 use crate::domain::{self, Violation};
+use crate::history::entry::Action;
 use crate::plural::counted;
 use crate::query::{Filter, Update};
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit, as_fits};
@@ -150,27 +158,35 @@ pub async fn update_type(
     if_match: &IfMatch,
     body: &Document,
 ) -> Result<Changed, ServiceError> {
-    let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before).await;
-    changed(services, caller, (id, if_match), body, decide).await
+    let (body, asked) = Asked::split(body.clone()).map_err(ServiceError::Violations)?;
+    let decide = async |before: &RawDocument| {
+        let decision = replace_type(services, caller, id, &body, before).await?;
+        carrying::decided(services, caller, &asked, (before, decision)).await
+    };
+    let action = (!asked.steps.is_empty()).then_some(Action::Migrate);
+    changed(services, caller, (id, if_match), (&body, action), decide).await
 }
 
-/// As [`update_type`], with the access list that the type has when it is replaced.
+/// As [`update_type`], with the access list that the type has when it is replaced. `beside` gives what changes with it. Its
+/// objects may break the rules that come back.
 ///
 /// # Errors
-/// As [`update_type`].
+/// As [`update_type`], and those of `beside`.
 pub(super) async fn reverted_type(
     services: &Services,
     caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
+    (id, if_match): (i64, &IfMatch),
     body: &Document,
+    beside: impl AsyncFn(&RawDocument) -> Result<Unit, ServiceError>,
 ) -> Result<Changed, ServiceError> {
     let decide = async |before: &RawDocument| {
         let mut body = body.clone();
         body.extend(resource::decode(before)?.get("acl").map(|acl| ("acl".to_owned(), acl.clone())));
-        replace_type(services, caller, id, &body, before).await
+        let decision = replace_type(services, caller, id, &body, before).await?;
+        let beside = beside(&decision.after).await?;
+        Ok(carrying::together(decision, beside))
     };
-    changed(services, caller, (id, if_match), body, decide).await
+    changed(services, caller, (id, if_match), (body, None), decide).await
 }
 
 /// Merges the patch (RFC 7396) into the type and continues as [`update_type`].
@@ -184,11 +200,23 @@ pub async fn patch_type(
     if_match: &IfMatch,
     patch: &serde_json::Value,
 ) -> Result<Changed, ServiceError> {
-    let decide =
-        async |before: &RawDocument| replace_type(services, caller, id, &patched(before, patch)?, before).await;
-    // A patch that cannot be read is refused when it is merged.
-    let sent = resource::body_of_patch(patch).unwrap_or_default();
-    changed(services, caller, (id, if_match), &sent, decide).await
+    let (patch, sent, asked) = split_patch(patch)?;
+    let decide = async |before: &RawDocument| {
+        let decision = replace_type(services, caller, id, &patched(before, &patch)?, before).await?;
+        carrying::decided(services, caller, &asked, (before, decision)).await
+    };
+    let action = (!asked.steps.is_empty()).then_some(Action::Migrate);
+    changed(services, caller, (id, if_match), (&sent, action), decide).await
+}
+
+/// The patch of the type, as JSON and as a document, and what is asked of its objects.
+fn split_patch(patch: &serde_json::Value) -> Result<(serde_json::Value, Document, Asked), ServiceError> {
+    let (sent, asked) = Asked::split(resource::body_of_patch(patch)?).map_err(ServiceError::Violations)?;
+    let mut patch = patch.clone();
+    if let Some(members) = patch.as_object_mut() {
+        members.retain(|name, _| sent.contains_key(name));
+    }
+    Ok((patch, sent, asked))
 }
 
 /// The body that a patch makes of a stored type.
@@ -211,7 +239,8 @@ pub async fn plan_update(
     if_match: &IfMatch,
     body: &Document,
 ) -> Result<Plan, ServiceError> {
-    planned(services, caller, (id, if_match), |_| Ok(body.clone())).await
+    let (body, asked) = Asked::split(body.clone()).map_err(ServiceError::Violations)?;
+    planned(services, caller, (id, if_match), &asked, |_| Ok(body)).await
 }
 
 /// As [`plan_update`], for [`patch_type`].
@@ -225,20 +254,22 @@ pub async fn plan_patch(
     if_match: &IfMatch,
     patch: &serde_json::Value,
 ) -> Result<Plan, ServiceError> {
-    planned(services, caller, (id, if_match), |before| patched(before, patch)).await
+    let (patch, _, asked) = split_patch(patch)?;
+    planned(services, caller, (id, if_match), &asked, |before| patched(before, &patch)).await
 }
 
 async fn planned(
     services: &Services,
     caller: &Caller,
     (id, if_match): (i64, &IfMatch),
+    asked: &Asked,
     body: impl FnOnce(&RawDocument) -> Result<Document, ServiceError>,
 ) -> Result<Plan, ServiceError> {
     let before = resource::get::<Types>(services, id).await?;
     if_match.check(&Types::view(&before))?;
     let decision = replace_type(services, caller, id, &body(&before)?, &before).await?;
     let sees_objects = sees_objects(services, caller, id).await?;
-    plan::of_change(services, caller, (&before, &decision.after), sees_objects).await
+    plan::of_change(services, caller, (&before, &decision.after), sees_objects, &asked.steps).await
 }
 
 /// Whether the caller may read the objects of a type.
@@ -251,11 +282,31 @@ async fn changed(
     services: &Services,
     caller: &Caller,
     (id, if_match): (i64, &IfMatch),
-    sent: &Document,
+    (sent, action): (&Document, Option<Action>),
     decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
 ) -> Result<Changed, ServiceError> {
-    let change = resource::change::<Types>(services, id, if_match, decide).await;
+    let work = async {
+        for _ in 0..resource::ATTEMPTS {
+            match resource::change::<Types>(services, id, if_match, &decide).await {
+                // Another request made an object of the type, or deleted one to which others are to refer.
+                Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(ServiceError::Contended(format!("type {id}")))
+    };
+    let work = caused(CausedBy::TypeOfUnit, work);
+    let change = match action {
+        Some(action) => as_action(action, work).await,
+        None => work.await,
+    };
     let change = told_of_type(services, caller, change, sent).await?;
+    if action == Some(Action::Migrate) {
+        let note = running::note(&*services.store, id, services.max_time).await.ok().flatten();
+        if note.is_some_and(|note| running::upto(&note) < i64::MAX) {
+            return Ok(Changed::running(change.1, id));
+        }
+    }
     // A change that is made must not fail for its warnings.
     let sees_objects = sees_objects(services, caller, id).await.unwrap_or(false);
     Box::pin(warnings::changed(services, caller, change, sent, sees_objects)).await
@@ -268,11 +319,19 @@ async fn replace_type(
     body: &Document,
     before: &RawDocument,
 ) -> Result<Decision, ServiceError> {
+    running::refuse(&*services.store, id, services.max_time).await?;
     let stored = resource::decode(before)?;
     let accepted = read(services, caller, body, Some(&stored)).await?;
     resource::same_id(&accepted, id)?;
-    let after = type_input::updated(accepted, &stored, caller.user_id, services.now());
+    let after = type_input::updated(accepted, &stored, caller.user_id, next_moment(services.now(), &stored));
     Decision::replace::<Types>(before, &after)
+}
+
+/// The time of a change: later than that of the last one, as objects are stored on the condition that their type has not changed.
+fn next_moment(now: DateTime, stored: &Document) -> DateTime {
+    let times = ["creation_time", "last_edit_time"].map(|name| stored.get_datetime(name).ok().copied());
+    let last = times.into_iter().flatten().max();
+    last.map_or(now, |last| now.max(DateTime::from_millis(last.timestamp_millis().saturating_add(1))))
 }
 
 /// Reads a body. What `stored` has may stay, although a rule forbids it for new types.

@@ -1,14 +1,20 @@
 //! The plan of a change of a type: what differs, which objects it concerns, and what else names what it takes away. It changes
 //! nothing. docs/api.md, Plans.
 
+use std::sync::Arc;
+
 use bson::raw::RawDocument;
 
 use super::catalog::VIEW_TYPES;
-use super::fitting::{self, Findings, Misfits, Question, plain_fields};
+use super::examples::plain_fields;
+use super::fitting::{self, Findings, Misfits, Question};
+use super::moving::Mover;
 use crate::domain::document::{integer, text};
+use crate::domain::migration_input;
 use crate::domain::object_fields::Rule;
 use crate::domain::object_type::ObjectType;
 use crate::domain::type_changes::{self, Class, Difference};
+use crate::domain::type_migration::Migration;
 use crate::query::Filter;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
@@ -68,15 +74,16 @@ impl Plan {
     }
 }
 
-/// The plan of the change from one stored form of a type to another.
+/// The plan of the change from one stored form of a type to another, in which objects make these steps.
 ///
 /// # Errors
-/// Errors of the store.
+/// Steps that do not fit the types, and errors of the store.
 pub(super) async fn of_change(
     services: &Services,
     caller: &Caller,
     (before, after): (&RawDocument, &RawDocument),
     sees_objects: bool,
+    of_objects: &[migration_input::Step],
 ) -> Result<Plan, ServiceError> {
     let read = |document: &RawDocument| {
         ObjectType::from_document(document).map_err(|error| StoreError::Corrupt { what: error.to_string() })
@@ -89,9 +96,21 @@ pub(super) async fn of_change(
         steps.push(Step { difference, refusal: None, misfits: Vec::new(), dependents });
     }
     refuse_taken_name(services, &is, &mut steps).await?;
+    let migration = (!of_objects.is_empty()).then(|| Migration::of(of_objects, &was, &is)).transpose();
+    let migration = migration.map_err(ServiceError::Violations)?;
     let mut findings = None;
     if sees_objects {
-        let question = Question { object_type: &is, plain: plain_fields(&was, &is), only: None, within: None };
+        let types = services.types.current(&*services.store, services.max_time).await?;
+        let visible = types.visible_to(caller);
+        let stamp = (caller.user_id, services.now());
+        let (mover, plain) = match migration.map(Arc::new) {
+            Some(migration) => {
+                let (mover, plain) = Mover::new(&migration, (&was, &is), visible, stamp);
+                (Some(mover), plain)
+            }
+            None => (None, plain_fields(&was, &is)),
+        };
+        let question = Question { object_type: &is, plain, only: None, within: None, mover };
         let mut found = fitting::look(services, caller, question).await?;
         found.misfits = unexplained(&mut steps, found.misfits);
         findings = Some(found);

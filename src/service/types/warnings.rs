@@ -6,7 +6,8 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
-use super::fitting::{Findings, Question, look, plain_fields};
+use super::examples::plain_fields;
+use super::fitting::{Findings, Question, look};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
 use crate::domain::object_fields::Rule;
@@ -34,6 +35,19 @@ pub struct Changed {
     pub after: RawDocumentBuf,
     /// What was accepted, but is probably not intended: each a line of ASCII.
     pub warnings: Vec<String>,
+    /// Whether its objects are still to change.
+    pub is_running: bool,
+}
+
+impl Changed {
+    /// A type whose objects change after it.
+    pub(super) fn running(after: RawDocumentBuf, id: i64) -> Self {
+        let warning = format!(
+            "migration: the objects change one after the other, and the type is inactive until then; GET \
+             /rest/types/{id}/migration says how far they are"
+        );
+        Self { after, warnings: vec![warning], is_running: true }
+    }
 }
 
 /// The changed type, with warnings about values of its objects that it no longer allows, if the caller sees its objects.
@@ -53,7 +67,7 @@ pub(crate) async fn changed(
         let differences = differences((&was, &stored.0), (&now, &stored.1));
         warnings.extend(left_behind(services, caller, (&was, &now), &differences).await);
     }
-    Ok(Changed { after, warnings })
+    Ok(Changed { after, warnings, is_running: false })
 }
 
 /// What objects of a type have that was right before these differences, and is not now. Only fields whose values may break
@@ -69,7 +83,7 @@ async fn left_behind(
         return Vec::new();
     }
     let (plain, only) = (plain_fields(was, now), Some(checked));
-    let question = Question { object_type: now, plain, only, within: Some(LOOKING) };
+    let question = Question { object_type: now, plain, only, within: Some(LOOKING), mover: None };
     // A change that is made must not fail for its warning.
     let found = look(services, caller, question).await;
     let found = found.unwrap_or_else(|_| Findings { is_cut: true, ..Findings::default() });

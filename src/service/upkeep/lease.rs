@@ -26,6 +26,8 @@ pub(crate) enum Work {
     Webhooks,
     /// Completing the index of words.
     Search,
+    /// Changing objects after their type.
+    TypeMigrations,
 }
 
 impl Work {
@@ -35,6 +37,7 @@ impl Work {
             Self::Migrations => "lease",
             Self::Webhooks => "webhooks",
             Self::Search => "search",
+            Self::TypeMigrations => "type_migrations",
         }
     }
 
@@ -44,6 +47,7 @@ impl Work {
             Self::Migrations => "preparing the store",
             Self::Webhooks => "delivering to webhooks",
             Self::Search => "completing the index of words",
+            Self::TypeMigrations => "changing objects after their type",
         }
     }
 }

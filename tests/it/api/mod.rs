@@ -17,6 +17,7 @@ mod import;
 mod kinds;
 mod lists;
 mod malformed;
+mod migrations;
 mod objects;
 mod once;
 pub(crate) mod people;

@@ -228,7 +228,7 @@ on_each_store! {
             if chance.below(4) == 0 {
                 fields.push(any_field(&mut chance, "new", (racks, rooms)));
             }
-            let patch = json!({"fields": fields});
+            let patch = json!({"fields": fields, "enforce": "new"});
             let planned = plan(app, id, &patch).await;
             let at = format!("round {round}: {patch}");
             assert_eq!(app.patch(&format!("/types/{id}"), &patch).await.status, 202, "{at}");

@@ -159,7 +159,9 @@ on_each_store! {
         }
         let path = format!("/types/{id}");
         let told = async |body: &Value| {
-            let answer = app.patch(&path, body).await;
+            let mut body = body.clone();
+            body["enforce"] = "new".into();
+            let answer = app.patch(&path, &body).await;
             assert_eq!(answer.status, 202, "{}", answer.text);
             let told = answer.headers.get_all("inventory-warning").iter();
             told.map(|text| text.to_str().expect("ASCII").to_owned()).collect::<Vec<_>>()

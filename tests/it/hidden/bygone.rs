@@ -49,7 +49,16 @@ fn entered(id: i64, sequence: i64, bytes: usize) -> Vec<Change> {
     let author = Author::default();
     let after = After { version: Some("1.0.0"), state: Some(state_of(&object)) };
     let (resource, type_id, action) = ("objects", Some(HIDDEN[0]), Action::Create);
-    let draft = Draft { resource, public_id: id, type_id, action, author: &author, changes: Changes::Created, after };
+    let draft = Draft {
+        resource,
+        public_id: id,
+        type_id,
+        action,
+        author: &author,
+        cause: None,
+        changes: Changes::Created,
+        after,
+    };
     let entry = with_sequences(&[draft.pending(None, DateTime::from_chrono(SystemClock.now()))], sequence).remove(0);
     let stored = |collection, document| Change::Insert { collection, document };
     let object = (bytes > 0).then(|| stored(OBJECTS, object));

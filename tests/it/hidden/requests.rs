@@ -142,6 +142,11 @@ pub(super) fn walked() -> Vec<Asked> {
         all.push(free.with("network", "10.0.0.0/24"));
         all.push(Asked::new(Method::DELETE, format!("/types/{type_id}")));
         all.push(Asked::new(Method::DELETE, format!("/types/{type_id}")).with("cascade", "true"));
+        all.push(Asked::get(format!("/types/{type_id}/migration")));
+        let steps = json!([{"drop": {"field": "name"}}, {"set_default": {"field": "name", "value": "x"}}]);
+        for body in [json!({"migration": steps}), json!({"migration": steps, "expected_count": 1})] {
+            all.push(Asked::new(Method::PATCH, format!("/types/{type_id}")).with("dry_run", "true").json(&body));
+        }
     }
     for type_id in [OPEN, HIDDEN[0], HIDDEN[1]] {
         all.push(Asked::get(format!("/types/{type_id}")));

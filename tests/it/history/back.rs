@@ -56,7 +56,7 @@ on_each_store! {
         let (path, then) = (format!("/objects/{id}"), now(app).await);
         assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "10"}})).await.status, 202);
         let fields = json!([{"type": "text", "name": "hostname", "label": "Host", "regex": "[0-9]+"}, {"type": "number", "name": "units", "label": "Units"}]);
-        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"fields": fields})).await.status, 202);
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"fields": fields, "enforce": "new"})).await.status, 202);
         let answer = app.post(&format!("{path}/revert"), &json!({"to": then})).await;
         assert_eq!(answer.status, 400, "{}", answer.text);
         assert_eq!(answer.pointers(), ["/fields/0/value"], "{}", answer.text);

@@ -138,7 +138,7 @@ async fn an_id_with_entries_from_before_the_start_goes_on_behind_them() {
     let (author, now) = (Author::default(), DateTime::from_chrono(SystemClock.now()));
     let pending = |action, changes, last: Option<&Place>| {
         let (resource, public_id, type_id, after) = ("objects", 9, Some(1), After::default());
-        let draft = Draft { resource, public_id, type_id, action, author: &author, changes, after };
+        let draft = Draft { resource, public_id, type_id, action, author: &author, cause: None, changes, after };
         draft.pending(last, now)
     };
     let created = pending(Action::Create, Changes::Created, None);

@@ -172,7 +172,7 @@ on_each_store! {
         let first = last_sequence(app).await + 1;
         let old = (0..1_200).map(|number| {
             let (resource, after, changes) = ("objects", After::default(), Changes::Created);
-            let draft = Draft { resource, public_id: 5_000 + number, type_id: Some(1), action: Action::Create, author: &author, changes, after };
+            let draft = Draft { resource, public_id: 5_000 + number, type_id: Some(1), action: Action::Create, author: &author, cause: None, changes, after };
             Change::Insert { collection: LOGS, document: with_sequences(&[draft.pending(None, then)], first + number).remove(0) }
         });
         app.store.commit(Unit { conditions: Vec::new(), changes: old.collect() }).await.expect("stored");

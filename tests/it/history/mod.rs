@@ -7,6 +7,7 @@ mod hidden;
 mod instances;
 mod kept;
 mod killed;
+mod migrating;
 mod past;
 pub(crate) mod reader;
 mod undo;

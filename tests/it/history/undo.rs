@@ -195,7 +195,7 @@ on_each_store! {
     async fn what_does_not_fit_its_type_comes_back_as_it_was(app) {
         let kind = app.create_type("server", &[("host", "text"), ("old", "text")]).await;
         let id = app.create_object(kind, &json!({"host": "web", "old": "x"})).await;
-        let fields = json!({"fields": [{"type": "text", "name": "host", "label": "Host", "regex": "[0-9]+"}]});
+        let fields = json!({"fields": [{"type": "text", "name": "host", "label": "Host", "regex": "[0-9]+"}], "enforce": "new"});
         assert_eq!(app.patch(&format!("/types/{kind}"), &fields).await.status, 202);
         let before = content(app).await;
         assert_eq!(delete_under(app, "delete-1", &format!("/objects/{id}")).await.status, 200);

@@ -204,7 +204,7 @@ on_each_store! {
         let required = json!({"fields": [
             {"type": "text", "name": "word", "label": "Word", "required": true, "regex": "[0-9]+"},
             {"type": "text", "name": "needed", "label": "Needed", "required": true},
-        ]});
+        ], "enforce": "new"});
         app.patch(&format!("/types/{}", hidden.secrets), &required).await;
         for guess in [SECRET, "other"] {
             let message = violation(&hidden.mallory.send(app, Method::PUT, &path, &word(guess)).await);

@@ -225,7 +225,7 @@ pub async fn import_objects(
             continue;
         }
         let finish = once.as_ref().map(|once| Finish { once, before: &written, warnings: &warnings });
-        let step = write::write(services, query.type_id, plan, looked_at, finish);
+        let step = write::write(services, (query.type_id, entry.edited()), plan, looked_at, finish);
         let step = as_action(entry::Action::Import, step).await?;
         written.extend(step.lines);
         if !step.is_short {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bson::{DateTime, doc};
+use bson::{Bson, DateTime, doc};
 
 use super::plan::{ImportPlan, PlannedStep, What, document_of};
 use super::report::{Action, ImportReport, ReportError, ReportLine, add_in_order};
@@ -74,7 +74,7 @@ impl Prepared {
 /// Errors of the store; groups before the failed one are stored.
 pub(super) async fn write(
     services: &Services,
-    type_id: i64,
+    (type_id, edited): (i64, Bson),
     plan: ImportPlan,
     mut looked_at: Option<i64>,
     finish: Option<Finish<'_>>,
@@ -99,8 +99,10 @@ pub(super) async fn write(
         let has_new = group.iter().any(is_new);
         let (mut unit, mut lines) = (Unit::default(), Vec::with_capacity(group.len()));
         let referred: BTreeSet<i64> = group.iter().flat_map(|it| &it.references).map(|it| it.object_id).collect();
+        if !group.is_empty() {
+            unit = unit.given(takes_objects(type_id, edited.clone()));
+        }
         if has_new {
-            unit = unit.given(takes_objects(type_id));
             unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE.into(), at }));
         }
         unit.conditions.extend(referred.difference(&made).map(|id| exists(Objects::COLLECTION, *id)));
