@@ -118,6 +118,9 @@ pub const SECRETS: &str = "service.secrets";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
+/// The sessions of people who signed in to the page, as hashes; no route reads it.
+pub const SESSIONS: &str = "service.sessions";
+
 /// The history: an entry for each change of an object, a type or a category. DATAGERRY stores entries of its own here.
 pub const LOGS: &str = "framework.logs";
 
@@ -218,6 +221,10 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec {
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
+    },
+    CollectionSpec {
+        name: SESSIONS,
+        indexes: &[plain("user_id", &[up("user_id")]), plain("expires_at", &[up("expires_at")])],
     },
     CollectionSpec {
         name: IMPORTS,

@@ -11,6 +11,7 @@ pub mod keys;
 pub mod revocation;
 pub mod rights;
 pub mod scram;
+pub mod sessions;
 pub mod sign_on;
 pub mod token_lookup;
 pub mod user_settings;
@@ -30,6 +31,7 @@ use tokio::sync::OnceCell;
 use self::credentials::Credential;
 use self::directory::{Caller, Directory};
 use self::keys::SigningKeys;
+use self::sessions::Sessions;
 use self::token_lookup::{ApiTokens, KnownToken, PREFIX};
 use crate::auth::throttle::{Attempt, Verdict};
 use crate::auth::{AuthError, AuthSettings, Authorization, Passwords, Secret, Throttle, Tokens};
@@ -90,6 +92,7 @@ pub struct Accounts {
     tokens: Arc<Tokens>,
     keys: SigningKeys,
     api_tokens: ApiTokens,
+    sessions: Sessions,
     throttle: Throttle,
     sign_ins: SignIns,
     clock: Arc<dyn Clock>,
@@ -129,6 +132,7 @@ impl Accounts {
         let tokens = Arc::new(Tokens::new(settings));
         let keys = SigningKeys::open(Arc::clone(&store), Arc::clone(&tokens), settings, clock.now(), max_time).await?;
         let api_tokens = ApiTokens::new(Arc::clone(&store), max_time);
+        let sessions = Sessions::new(Arc::clone(&store), max_time);
         let throttle = Throttle::new(settings.throttle);
         let basic = settings.basic.then(BasicCallers::new);
         let sign_ins = SignIns::default();
@@ -140,6 +144,7 @@ impl Accounts {
             tokens,
             keys,
             api_tokens,
+            sessions,
             throttle,
             sign_ins,
             clock,
@@ -196,6 +201,40 @@ impl Accounts {
             issued_at: issued.issued_at,
             expires_at: issued.expires_at,
         })
+    }
+
+    /// Signs a user in to the page, with name and password. The answer is the secret of the session, shown this once.
+    ///
+    /// # Errors
+    /// As [`Accounts::login`].
+    pub async fn open_session(
+        &self,
+        user_name: &str,
+        password: Secret,
+        address: Option<IpAddr>,
+    ) -> Result<Secret, AccountError> {
+        let Credential { user_id, epoch, .. } = self.identify(user_name, password, address).await?.credential;
+        let now = self.clock.now();
+        Ok(self.sessions.begin((user_id, epoch), now, now + self.tokens.lifetime()).await?)
+    }
+
+    /// The user of a session.
+    ///
+    /// # Errors
+    /// [`AuthError::Missing`] without a secret; [`AuthError::ExpiredToken`] for a session that is over, or whose user was
+    /// deleted, is locked, or has another password.
+    pub async fn authenticate_session(&self, secret: Option<&str>) -> Result<Arc<Caller>, AccountError> {
+        let secret = secret.ok_or(AuthError::Missing)?;
+        let found = self.sessions.find(secret, self.clock.now()).await?.ok_or(AuthError::ExpiredToken)?;
+        self.current(found.user_id, found.epoch).await?.ok_or_else(|| AuthError::ExpiredToken.into())
+    }
+
+    /// Ends a session at once, for every instance.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub async fn end_session(&self, secret: &str) -> Result<(), AccountError> {
+        Ok(self.sessions.end(secret).await?)
     }
 
     /// The caller, from the credentials of the request.

@@ -23,7 +23,7 @@ use crate::service::precondition::IfMatch;
 use crate::service::queries::list_query::ListQuery;
 use crate::service::resource::{self, Decision, Groups, Listed, Resource, Users};
 use crate::service::services::Services;
-use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS, WEBHOOKS};
+use crate::store::collections::{CREDENTIALS, IMPORTS, SESSIONS, SETTINGS, TOKENS, USERS, WEBHOOKS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 
 /// Who holds it may change every user.
@@ -181,7 +181,7 @@ pub(crate) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
 /// The changes that remove the belongings of users, and pause their webhooks.
 pub(crate) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
     // Marks of requests too: they disclose outcomes under a key, and the next user with the same id may know the key.
-    let removed = [CREDENTIALS, TOKENS, SETTINGS, IMPORTS]
+    let removed = [CREDENTIALS, TOKENS, SESSIONS, SETTINGS, IMPORTS]
         .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) });
     // They would have the access of the next user with the same id.
     let own = Filter::one_of("author_id", user_ids.to_vec()).and(Filter::equals("active", true));
