@@ -256,6 +256,7 @@ pub async fn services_on(
         feed,
         types,
         searched,
+        counts: Arc::default(),
         companions,
         directory,
         accounts,

@@ -15,6 +15,7 @@ use super::history::past::{Moment, TOO_MUCH};
 use super::objects::companions::Companions;
 use super::search::state::Searched;
 use super::types::catalog::{TypeCatalog, Types};
+use super::types::counts::TypeCounts;
 use super::webhooks::parts::Parts;
 use crate::admission::{self, Admission};
 use crate::clock::Clock;
@@ -34,6 +35,8 @@ pub struct Services {
     pub types: Arc<TypeCatalog>,
     /// What search lacks.
     pub searched: Arc<Searched>,
+    /// How many objects each type has.
+    pub counts: Arc<TypeCounts>,
     /// Which objects are needed together.
     pub companions: Arc<Companions>,
     /// Users and groups, as far as requests need them.
@@ -113,6 +116,8 @@ impl Services {
             feed: Arc::clone(&self.feed),
             types: Arc::new(types),
             searched: Arc::clone(&self.searched),
+            // Those of the present; nobody counts the past.
+            counts: Arc::clone(&self.counts),
             companions: Arc::clone(&self.companions),
             directory: Arc::clone(&self.directory),
             accounts: Arc::clone(&self.accounts),

@@ -3,6 +3,7 @@
 pub mod carrying;
 pub mod catalog;
 pub mod categories;
+pub mod counts;
 pub mod examples;
 pub mod fitting;
 pub mod late;
