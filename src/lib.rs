@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod moving;
 pub mod oidc;
 pub mod outgoing;
+pub mod page;
 pub mod plural;
 pub mod pointer;
 pub mod progress;

@@ -104,6 +104,8 @@ pub struct ServerSettings {
     pub max_body_bytes: usize,
     /// Time budget of a request as a whole, in seconds.
     pub request_timeout_s: u64,
+    /// Whether there is a page for people under `/ui/`.
+    pub page: bool,
     /// Memory for JSON of objects that lists show again and again, in MiB; 0: none.
     pub json_mib: usize,
     /// Addresses and networks (`10.0.0.0/8`) of proxies with trusted `Forwarded` and `X-Forwarded-*` headers, separated

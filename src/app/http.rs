@@ -28,6 +28,7 @@ use crate::http::written::WrittenCache;
 use crate::http::{compat, metrics, openapi};
 use crate::metrics::Metrics;
 use crate::oidc::Issuer;
+use crate::page;
 use crate::rate_limits::RateLimits;
 use crate::service::Services;
 use crate::settings::Settings;
@@ -60,6 +61,7 @@ impl Application {
             routes: routes::infos,
             links: links.clone(),
             compression: settings.server.compression,
+            face: if settings.server.page { page::face } else { |_, _| None },
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
         });
         Ok(Self {
@@ -117,6 +119,7 @@ impl Application {
                 .wrap(from_fn(move |request, next| plain_answers(Arc::clone(&policy), request, next)))
                 .wrap(from_fn(move |request, next| outermost(Arc::clone(&around), request, next)))
                 .configure(|config| routes().configure(config))
+                .configure(|config| page::configure(config, &state))
                 .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))
         };
@@ -146,6 +149,7 @@ fn state(
         links,
         metrics,
         file: None,
+        has_page: settings.server.page,
         metrics_token: settings.metrics.token().cloned(),
         request_timeout: Duration::from_secs(settings.server.request_timeout_s),
         transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),

@@ -18,6 +18,7 @@ use super::body_quota::Arriving;
 use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
 use super::limits::BodyLimits;
+use super::params::pairs;
 use crate::admission;
 use crate::domain::Violation;
 use crate::json;
@@ -69,6 +70,33 @@ impl FromRequest for JsonValue {
         })
     }
 }
+
+/// A body that is a form of a browser: names and values, decoded, in order. A name may be there several times.
+pub struct FormBody {
+    /// Names and values.
+    pub pairs: Vec<(String, String)>,
+    /// Counts until the form is gone.
+    _arriving: Option<Arriving>,
+}
+
+impl FromRequest for FormBody {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let is_form = essence(request).is_some_and(|essence| essence.eq_ignore_ascii_case(FORM));
+        let sent = Sent::of(request, is_form, |limits| (limits.max_bytes, "server.max_body_bytes"));
+        let payload = payload.take();
+        Box::pin(async move {
+            let text = sent?.read_text(payload).await?;
+            let pairs = pairs(&text.text)?;
+            Ok(Self { pairs, _arriving: text.arriving })
+        })
+    }
+}
+
+/// The type of a form of a browser.
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A body that is a list of JSON objects, as an array or one per line. If an item is not an object, only this item is
 /// wrong.
@@ -233,7 +261,7 @@ fn read_text(request: &HttpRequest, payload: &mut Payload) -> LocalBoxFuture<'st
 struct Text {
     text: String,
     /// Counts until the text is gone.
-    _arriving: Option<Arriving>,
+    arriving: Option<Arriving>,
 }
 
 /// The maximum number of bytes of a body on a route without a token.
@@ -289,7 +317,7 @@ impl Sent {
         let bytes = self.collect(payload).await?;
         let bytes = self.unpack(bytes).await?;
         let text = String::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8".to_owned()))?;
-        Ok(Text { text, _arriving: self.arriving })
+        Ok(Text { text, arriving: self.arriving })
     }
 
     /// Reads the body to its end, in any number of parts.

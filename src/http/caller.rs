@@ -18,6 +18,7 @@ use super::error::ApiError;
 use super::history::author::author_of;
 use super::idempotency::{self, TakesKey};
 use super::route_table::{RouteAccess, is_own};
+use super::session;
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::{AuthError, Authorization};
@@ -74,8 +75,18 @@ pub(super) enum TimeBudget {
     Transfer,
 }
 
+/// How callers of a route show who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Shown {
+    /// By the header `Authorization`.
+    #[default]
+    Token,
+    /// By the cookie of a session: the routes of the page.
+    Session,
+}
+
 /// The caller of a route that is not public; a public route that asks for one answers 401.
-pub(super) struct Authenticated(pub Arc<Caller>);
+pub struct Authenticated(pub Arc<Caller>);
 
 impl FromRequest for Authenticated {
     type Error = ApiError;
@@ -93,7 +104,7 @@ impl FromRequest for Authenticated {
 /// # Errors
 /// None of its own; a refusal is an answer.
 pub(super) async fn authorize<B: MessageBody + 'static>(
-    (access, budget): (RouteAccess, TimeBudget),
+    (access, budget, shown): (RouteAccess, TimeBudget, Shown),
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
@@ -107,7 +118,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     };
     let until = Instant::now() + budget;
     let work = async {
-        match permitted(access, &request, &state).await {
+        match permitted((access, shown), &request, &state).await {
             Ok(None) => Ok(Ticket::default().scope(next.call(request)).await?.map_into_left_body()),
             Ok(Some(caller)) => {
                 let author = match author_of(&request, &caller) {
@@ -131,6 +142,10 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
                 }
                 Ok(answered.map_into_left_body())
             }
+            // What was typed into a form must not be lost with the session: the page keeps it, and does nothing else.
+            Err(error) if shown == Shown::Session && has_form(&request, &error) => {
+                Ok(Ticket::default().scope(next.call(request)).await?.map_into_left_body())
+            }
             Err(error) => Ok(refused(request, &error)),
         }
     };
@@ -149,6 +164,11 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
             Ok(ServiceResponse::new(sent.clone(), error).map_into_right_body())
         }
     }
+}
+
+/// Whether a form came without a session.
+fn has_form(request: &ServiceRequest, error: &ApiError) -> bool {
+    *request.method() == Method::POST && error.code().status() == 401
 }
 
 /// The warnings about headers that a change was sent with, and that have no effect on its route.
@@ -236,21 +256,16 @@ fn no_token(shown: Option<&Authorization>) -> &'static str {
 }
 
 async fn permitted(
-    access: RouteAccess,
+    (access, shown): (RouteAccess, Shown),
     request: &ServiceRequest,
     state: &HttpState,
 ) -> Result<Option<Arc<Caller>>, ApiError> {
     if access == RouteAccess::Public {
         return Ok(None);
     }
-    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let shown = header.and_then(Authorization::parse);
-    let address = state.links.client_address(request.request());
-    let caller = match sign_on::authenticate(&state.services, shown.as_ref(), address).await {
-        Err(SignOnError::Account(AccountError::Auth(AuthError::Missing))) if header.is_some() => {
-            return Err(ApiError::unauthorized(ErrorCode::TokenMissing, no_token(shown.as_ref())));
-        }
-        outcome => outcome?,
+    let caller = match shown {
+        Shown::Token => of_token(request, state).await?,
+        Shown::Session => state.services.accounts.authenticate_session(session::secret(request.headers())).await?,
     };
     if let Some(allowance) = state.rate_limits.user(caller.user_id)? {
         let mut extensions = request.extensions_mut();
@@ -263,4 +278,17 @@ async fn permitted(
         RouteAccess::OwnOr(right) | RouteAccess::Right(right) => rights::require(&caller.rights, right)?,
     }
     Ok(Some(caller))
+}
+
+/// The caller by the header `Authorization`.
+async fn of_token(request: &ServiceRequest, state: &HttpState) -> Result<Arc<Caller>, ApiError> {
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let shown = header.and_then(Authorization::parse);
+    let address = state.links.client_address(request.request());
+    match sign_on::authenticate(&state.services, shown.as_ref(), address).await {
+        Err(SignOnError::Account(AccountError::Auth(AuthError::Missing))) if header.is_some() => {
+            Err(ApiError::unauthorized(ErrorCode::TokenMissing, no_token(shown.as_ref())))
+        }
+        outcome => Ok(outcome?),
+    }
 }

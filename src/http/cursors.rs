@@ -19,7 +19,7 @@ const LONGEST: usize = 4096;
 ///
 /// # Errors
 /// 400 naming the parameter.
-pub(super) fn begin(services: &Services, params: &mut ListParams, route: &ListRoute) -> Result<(), ApiError> {
+pub fn begin(services: &Services, params: &mut ListParams, route: &ListRoute) -> Result<(), ApiError> {
     let Some(cursor) = params.after.clone() else { return Ok(()) };
     if params.sent.get("page").is_some() {
         return Err(ApiError::parameter("page", "cannot be used with after, which says where the page begins"));
@@ -67,7 +67,7 @@ pub(super) fn begin(services: &Services, params: &mut ListParams, route: &ListRo
 ///
 /// # Errors
 /// 400 when a value of the sort is too long for a cursor.
-pub(super) fn continued(services: &Services, params: &ListParams, page: &Continued) -> Result<ListParams, ApiError> {
+pub fn continued(services: &Services, params: &ListParams, page: &Continued) -> Result<ListParams, ApiError> {
     let mut params = params.clone();
     if let Some(key) = &page.key {
         let before = i64::try_from(params.before + page.count).unwrap_or(i64::MAX);

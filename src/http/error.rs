@@ -200,6 +200,16 @@ impl ApiError {
         })
     }
 
+    /// What went wrong, for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The wrong places of the body.
+    pub fn places(&self) -> &[Violation] {
+        self.errors.listed()
+    }
+
     /// Its stable code.
     pub fn code(&self) -> ErrorCode {
         self.code

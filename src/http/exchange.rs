@@ -71,17 +71,24 @@ pub(super) async fn export_objects(
     request: HttpRequest,
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
-    let sent = Parameters::of(&request)?;
+    file(&state, &caller.0, &Parameters::of(&request)?).await
+}
+
+/// The file that these parameters ask for.
+///
+/// # Errors
+/// 400 naming the parameter, and refusals of the export.
+pub async fn file(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<HttpResponse, ApiError> {
     sent.only(&EXPORT, state.params.unknown)?;
-    let query = export_query(&state, &caller.0, &sent).await?;
-    let advice = advice::of_selection(&state.services, &caller.0, &query.filter, &query.sort).await?;
+    let query = export_query(state, caller, sent).await?;
+    let advice = advice::of_selection(&state.services, caller, &query.filter, &query.sort).await?;
     let (media_type, extension) = match query.form {
         ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
         ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
         ExportForm::Xlsx => (SHEET.to_owned(), "xlsx"),
         ExportForm::Ansible | ExportForm::Prometheus => ("application/json".to_owned(), "json"),
     };
-    let export = service::export_objects(&state.services, ExportAccess::Of(&caller.0), query).await?;
+    let export = service::export_objects(&state.services, ExportAccess::Of(caller), query).await?;
     let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
     let disposition = HeaderValue::try_from(disposition).expect("a plain name has no control characters");
     let bytes = export.bytes.map(|chunk| match chunk {

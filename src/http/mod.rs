@@ -1,4 +1,4 @@
-//! The REST interface, and all code that uses actix: routes, parameters, bodies, envelopes, errors.
+//! The REST interface, and the code of actix that the page shares: routes, parameters, bodies, envelopes, errors.
 
 mod aggregate;
 mod auth;
@@ -6,16 +6,16 @@ pub mod body;
 pub mod body_quota;
 mod bulk;
 mod call;
-mod caller;
+pub mod caller;
 mod categories;
 pub mod compat;
 mod conditional;
-mod cursors;
+pub mod cursors;
 mod docs;
 pub mod edge;
 pub mod envelope;
 pub mod error;
-mod exchange;
+pub mod exchange;
 mod files;
 mod groups;
 mod history;
@@ -24,7 +24,7 @@ pub mod limits;
 pub mod links;
 pub mod listing;
 pub mod metrics;
-mod objects;
+pub mod objects;
 pub mod openapi;
 pub mod outermost;
 pub mod params;
@@ -38,6 +38,7 @@ pub mod routes;
 pub mod schema;
 mod search;
 mod sent;
+pub mod session;
 mod stages;
 pub mod state;
 mod types;

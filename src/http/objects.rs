@@ -224,7 +224,11 @@ async fn list_params(
     Ok((params, state))
 }
 
-pub(super) async fn object_params(
+/// Reads the parameters of a list of objects, which may name fields.
+///
+/// # Errors
+/// As [`ListParams::read`].
+pub async fn object_params(
     state: &HttpState,
     caller: &Caller,
     sent: Parameters,

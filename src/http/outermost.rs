@@ -75,7 +75,22 @@ pub struct Outermost {
     pub compression: CompressionSettings,
     /// The value of `Strict-Transport-Security`, under TLS.
     pub hsts: Option<HeaderValue>,
+    /// What people see in place of an error; nothing on routes that programs call.
+    pub face: fn(&HttpRequest, &ApiError) -> Option<Face>,
 }
+
+/// What people see in place of an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Face {
+    /// A page in HTML, with the status of the error.
+    Page(String),
+    /// Another page, at this address.
+    Elsewhere(String),
+}
+
+/// Marks an answer with the status of an error whose body is complete.
+#[derive(Debug, Clone, Copy)]
+pub struct Complete;
 
 /// The URI of a request with its path in the plural form.
 pub struct AsSent(pub Uri);
@@ -105,7 +120,8 @@ pub async fn outermost(
         response = response.into_response(ApiError::from(denied).error_response());
     }
     let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
+    let is_error = status.is_client_error() || status.is_server_error();
+    if is_error && response.response().extensions().get::<Complete>().is_none() {
         let error = response.response().extensions().get::<ApiError>().cloned();
         let error = error.unwrap_or_else(|| unsaid(&response, (settings.routes)()));
         if status == 400 && is_of_a_question(error.code()) {
@@ -113,10 +129,15 @@ pub async fn outermost(
         }
         let origin = settings.links.origin(response.request());
         let at = Occurrence { request_id: &id, origin: &origin, path: response.request().path() };
-        let body = error.body(&at);
-        let kind = if prefers_problem(response.request().headers()) { PROBLEM } else { "application/json" };
-        response = response.map_body(|_, _| BoxBody::new(body));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response = match (settings.face)(response.request(), &error) {
+            Some(face) => shown(response, face),
+            None => {
+                let body = error.body(&at);
+                let kind = if prefers_problem(response.request().headers()) { PROBLEM } else { "application/json" };
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+                response.map_body(|_, _| BoxBody::new(body))
+            }
+        };
     }
     response = ticket.scope(compressed(response, settings.compression)).await;
     if matches!(response.response().body().size(), BodySize::Sized(LONG..) | BodySize::Stream) {
@@ -146,6 +167,26 @@ pub async fn outermost(
         }
     }
     Ok(response)
+}
+
+/// An answer for people in place of an error.
+fn shown(mut response: ServiceResponse<BoxBody>, face: Face) -> ServiceResponse<BoxBody> {
+    let body = match face {
+        Face::Page(html) => {
+            let kind = HeaderValue::from_static("text/html; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, kind);
+            html
+        }
+        Face::Elsewhere(address) => {
+            *response.response_mut().status_mut() = StatusCode::SEE_OTHER;
+            if let Ok(address) = HeaderValue::try_from(address) {
+                response.headers_mut().insert(header::LOCATION, address);
+            }
+            String::new()
+        }
+    };
+    response.headers_mut().remove(header::WWW_AUTHENTICATE);
+    response.map_body(|_, _| BoxBody::new(body))
 }
 
 /// Whether the client names the media type of RFC 9457, and does not rank JSON above it.

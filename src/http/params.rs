@@ -106,16 +106,17 @@ impl Parameters {
     /// # Errors
     /// 400 for a value that is not UTF-8 and for a duplicate parameter.
     pub fn from_query(query: &str) -> Result<Self, ApiError> {
-        let mut pairs = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            pairs.push((decoded(name)?, decoded(value)?));
-        }
+        let pairs = pairs(query)?;
         let mut names = HashSet::new();
         match pairs.iter().find(|(name, _)| !names.insert(name.as_str())) {
             Some((name, _)) => Err(ApiError::parameter(name, "is there twice")),
             None => Ok(Self(pairs)),
         }
+    }
+
+    /// These names and values; no name is there twice.
+    pub fn of_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(pairs.into_iter().collect())
     }
 
     /// Reads the same parameters from the members of a JSON object (`QUERY /objects/`).
@@ -616,6 +617,18 @@ fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
             .map_or_else(|| format!("{:.0}", number.as_f64().unwrap_or_default()), |whole| whole.to_string())),
         other => Ok(other.to_string()),
     }
+}
+
+/// Names and values of a query string or of a form, decoded, in order.
+///
+/// # Errors
+/// 400 for one that is not UTF-8.
+pub fn pairs(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| Ok((decoded(name)?, decoded(value)?)))
+        .collect()
 }
 
 fn decoded(text: &str) -> Result<String, ApiError> {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::envelope;
 use super::error::ApiError;
 use super::schema::{Health, ServiceInfo, operation};
+use super::session::PAGE;
 use super::state::HttpState;
 use crate::query::FOLLOWS;
 use crate::service::ErrorCode;
@@ -36,11 +37,15 @@ const LINKS: [(&str, &str); 14] = [
 ];
 
 operation! {
-    /// Lead people who type the address of the service to the page that describes it.
+    /// Lead browsers to the page for people, and others to the page that describes the interface.
     home: responses((status = 302, description = "The page is at `Location`."))
 }
-pub(super) async fn home() -> HttpResponse {
-    HttpResponse::Found().insert_header((header::LOCATION, "/docs/")).finish()
+pub(super) async fn home(state: web::Data<HttpState>, request: HttpRequest) -> HttpResponse {
+    let accepted = request.headers().get_all(header::ACCEPT).filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted.flat_map(|value| value.split(','));
+    let is_browser = kinds.any(|kind| kind.trim().split(';').next() == Some("text/html"));
+    let page = if is_browser && state.has_page { PAGE } else { "/docs/" };
+    HttpResponse::Found().insert_header((header::LOCATION, page)).insert_header((header::VARY, "accept")).finish()
 }
 
 operation! {

@@ -11,7 +11,7 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
-use super::caller::{TimeBudget, authorize, without_body};
+use super::caller::{Shown, TimeBudget, authorize, without_body};
 use super::history::{changes, diff, entries, restoring, undoing};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
@@ -178,7 +178,9 @@ enum Body {
 #[derive(Default)]
 pub struct Routes {
     door: Option<fn(Route) -> Route>,
+    shown: Shown,
     infos: Vec<RouteInfo>,
+    undescribed: Vec<(Method, &'static str)>,
     by_path: BTreeMap<&'static str, Vec<Route>>,
 }
 
@@ -192,6 +194,16 @@ impl Routes {
     /// The facts about each route, for documentation and tests.
     pub fn infos(&self) -> &[RouteInfo] {
         &self.infos
+    }
+
+    /// Routes whose callers have a session of the page, each handler wrapped in this door. The description has none of them.
+    pub fn of_sessions(door: fn(Route) -> Route) -> Self {
+        Self { door: Some(door), shown: Shown::Session, ..Self::default() }
+    }
+
+    /// The paths of a method, of the routes that the description does not have.
+    pub fn undescribed(&self, method: &Method) -> Vec<&'static str> {
+        self.undescribed.iter().filter(|(known, _)| known == method).map(|(_, path)| *path).collect()
     }
 
     /// One more route, for the measuring program.
@@ -213,6 +225,7 @@ impl Routes {
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
+        self.undescribed.push((method.clone(), path));
         self.route(method, (path, access, Body::Taken), handler);
         self
     }
@@ -251,9 +264,10 @@ impl Routes {
             self.route(Method::HEAD, (path, access, body), handler.clone());
         }
         // Requests that may take longer have their own path prefixes.
-        let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
+        let is_transfer = ["/rest/export/", "/rest/import/", "/ui/export/"].iter().any(|begin| path.starts_with(begin));
         let budget = if is_transfer { TimeBudget::Transfer } else { TimeBudget::Request };
-        let check = from_fn(move |request, next| authorize((access, budget), request, next));
+        let shown = self.shown;
+        let check = from_fn(move |request, next| authorize((access, budget, shown), request, next));
         let refuses = body == Body::Refused && path.starts_with(BASE);
         let route = web::method(method).to(handler);
         let route = match self.door {

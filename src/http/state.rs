@@ -40,6 +40,8 @@ pub struct HttpState {
     pub metrics: Arc<Metrics>,
     /// The store's file, if it is one; its figures are metrics.
     pub file: Option<Arc<dyn FileStore>>,
+    /// Whether there is a page for people.
+    pub has_page: bool,
     /// The token of a monitor on the address of the service.
     pub metrics_token: Option<Secret>,
     /// The time budget of a request as a whole.

@@ -34,6 +34,7 @@ mod logs;
 mod metrics;
 mod mongo;
 mod moving;
+mod page;
 mod programs;
 mod projections;
 mod render;

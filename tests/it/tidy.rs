@@ -74,6 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "rate_limits",
         ],
     ),
+    ("page", &["auth", "domain", "http", "json", "query", "render", "service", "store"]),
     ("settings", &["admission", "auth", "logging", "query", "store", "suggest"]),
     ("demo", &["domain", "progress", "query", "service", "store"]),
     (
@@ -87,6 +88,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "moving",
             "oidc",
             "outgoing",
+            "page",
             "plural",
             "rate_limits",
             "service",
@@ -167,7 +169,8 @@ fn nothing_lower_knows_anything_higher() {
         let code = code(&file);
         let others = named(&code).filter(|name| *name != module && LAYERS.iter().any(|(known, _)| known == name));
         wrong.extend(others.filter(|name| !allowed.contains(name)).map(|name| format!("{inside} names {name}")));
-        for (library, homes) in [("actix_web", &["http", "app"][..]), ("mongodb::", &["store"]), ("redb::", &["store"])]
+        for (library, homes) in
+            [("actix_web", &["http", "page", "app"][..]), ("mongodb::", &["store"]), ("redb::", &["store"])]
         {
             if code.contains(library) && !homes.contains(&module) {
                 wrong.push(format!("{inside} names {library}"));

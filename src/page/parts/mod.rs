@@ -1,0 +1,10 @@
+//! What several screens have in common.
+
+pub mod control;
+pub mod document;
+pub mod frame;
+pub mod moment;
+pub mod sign_in_form;
+pub mod story;
+pub mod tree;
+pub mod value;

@@ -1,0 +1,12 @@
+//! The screens, one file each.
+
+pub mod changes;
+pub mod delete;
+pub mod edit;
+pub mod error;
+pub mod export;
+pub mod list;
+pub mod object;
+pub mod overview;
+pub mod search;
+pub mod sign_in;

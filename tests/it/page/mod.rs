@@ -1,0 +1,8 @@
+//! The page for people, over HTTP: what each screen shows and does, and what it refuses.
+
+mod browser;
+mod edit;
+mod safety;
+mod screens;
+mod sign_in;
+mod strange;
