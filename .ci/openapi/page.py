@@ -40,7 +40,7 @@ FLAGS = [
 ]
 
 
-def browser(profile: str) -> webdriver.Chrome:
+def browser(profile: str, preferences: dict | None = None) -> webdriver.Chrome:
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         print("skipped: there is no chromium with chromedriver")
@@ -49,6 +49,7 @@ def browser(profile: str) -> webdriver.Chrome:
     options.binary_location = chromium
     for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
+    options.add_experimental_option("prefs", preferences or {})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
 
@@ -97,6 +98,14 @@ def addresses(chrome: webdriver.Chrome) -> list[str]:
     return [params["request"]["url"] for params in asked]
 
 
+def is_quiet(page: Page) -> None:
+    wrong = [entry["message"] for entry in page.chrome.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not wrong, wrong
+    others = {address for address in addresses(page.chrome) if not address.startswith((ORIGIN, "data:", "blob:"))}
+    assert not others, others
+    print("no error in the console, no request to another address")
+
+
 def main(page: Page) -> None:
     page.chrome.get(f"{ORIGIN}/docs/")
     page.find(".info .title")
@@ -132,19 +141,21 @@ def main(page: Page) -> None:
 
     page.chrome.execute_script("window.scrollTo(0, 0)")
     page.chrome.save_screenshot(SCREENSHOT)
-    wrong = [entry["message"] for entry in page.chrome.get_log("browser") if entry["level"] == "SEVERE"]
-    assert not wrong, wrong
-    others = {address for address in addresses(page.chrome) if not address.startswith((ORIGIN, "data:", "blob:"))}
-    assert not others, others
-    print("no error in the console, no request to another address")
+    is_quiet(page)
 
 
-with tempfile.TemporaryDirectory() as profile:
-    chrome = browser(profile)
-    try:
-        main(Page(chrome))
-    except BaseException:
-        chrome.save_screenshot(SCREENSHOT)
-        raise
-    finally:
-        chrome.quit()
+def run(story, screenshot: str, preferences: dict | None = None) -> None:
+    """Runs a story in a browser of its own; a failure leaves a picture."""
+    with tempfile.TemporaryDirectory() as profile:
+        chrome = browser(profile, preferences)
+        try:
+            story(Page(chrome))
+        except BaseException:
+            chrome.save_screenshot(screenshot)
+            raise
+        finally:
+            chrome.quit()
+
+
+if __name__ == "__main__":
+    run(main, SCREENSHOT)
