@@ -90,7 +90,7 @@ pub async fn revert_type(
             of_changes_of_type(services, caller, (id, &causes), after).await
         }
     };
-    carried_out(revert, reverted_type(services, caller, (id, revert.if_match), &body, beside)).await
+    Box::pin(carried_out(revert, reverted_type(services, caller, (id, revert.if_match), &body, beside))).await
 }
 
 /// The sequences of the entries since a moment by which a type changed its objects, too.
@@ -151,7 +151,7 @@ pub async fn restore_object(
     let types = services.types_of([&*entry]).await?;
     refuse_former(&types, &former, &entry, Moment::Sequence(integer(&entry, "sequence").unwrap_or_default()))?;
     let deleted = removed::<Objects>(&entry, id)?;
-    let restored = as_action(Action::Revert, restored_object(services, caller, id, &deleted));
+    let restored = Box::pin(as_action(Action::Revert, restored_object(services, caller, id, &deleted)));
     let (restored, mut dangling) = dangling::accepted(restored).await;
     // What refers to itself refers to something again.
     dangling.retain(|violation| violation.message != absent_target(id));

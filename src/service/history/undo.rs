@@ -217,7 +217,7 @@ pub async fn undo(
         }
         Err(ServiceError::Contended("what the request changed".to_owned()))
     };
-    as_action(Action::Revert, commented(format!("undo of {request_id}"), work)).await
+    Box::pin(as_action(Action::Revert, commented(format!("undo of {request_id}"), work))).await
 }
 
 /// The changes that take back what changes of a type did to its objects. `after` is the type as it comes back with them.

@@ -197,8 +197,10 @@ async fn store_object(
     } else if !violations.has("/type_id") {
         violations.push(unknown_type(input.type_id));
     }
+    // What comes back may have fields that its type has lost since.
+    let lost: Vec<FieldValue> = input.fields.iter().filter(|field| !is_field(&field.name)).cloned().collect();
     let check = |rules: &FieldRules| match again {
-        Some(_) => rules.check_again(&input.fields, &[]),
+        Some(_) => rules.check_again(&input.fields, &lost),
         None => rules.check(&input.fields, &[]),
     };
     let accepted = check_fields(services, caller, entry.map(|entry| &**entry), check, &mut violations).await?;

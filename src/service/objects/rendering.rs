@@ -1,6 +1,7 @@
 //! Rendered views for a caller: fetches what a page needs, with one query for each kind and round, and lets `render`
 //! make the views.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,13 +116,13 @@ pub async fn render_objects(
     mut views: Views,
 ) -> Result<Views, ServiceError> {
     let context = context(services, caller).await?;
-    let page = &stored_under(services, page.clone()).await?;
-    let catalog = gather(services, caller, &subjects(page, &context)?, Documents::new()).await?.0;
+    let page = stored_under(services, Cow::Borrowed(page)).await?;
+    let catalog = gather(services, caller, &subjects(&page, &context)?, Documents::new()).await?.0;
     views.text.reserve(page.bytes() * GROWTH);
     if page.len() <= SHORT && page.bytes() <= SHORT_BYTES {
-        return render(&subjects(page, &context)?, &catalog, views);
+        return render(&subjects(&page, &context)?, &catalog, views);
     }
-    let page = page.clone();
+    let page = page.into_owned();
     let rendered = admission::work(move |_| render(&subjects(&page, &context)?, &catalog, views));
     rendered.await.map_err(StoreError::from)?
 }
@@ -168,14 +169,14 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
     };
     let context = context(services, caller).await?;
-    let (stored, page) = (page.clone(), stored_under(services, page).await?);
-    let subjects = subjects(&page, &context)?;
+    let shown = stored_under(services, Cow::Borrowed(&page)).await?;
+    let subjects = subjects(&shown, &context)?;
     let (catalog, fetched) = gather(services, caller, &subjects, beside).await?;
     services.companions.note(services.store.is_remote(), id, expected.is_some(), &fetched);
     let mut views = Views::default();
     views.text.reserve(page.bytes() * GROWTH);
     let view = render(&subjects, &catalog, views)?.text;
-    let object = stored.first().ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))?;
+    let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
     let tag = format!("{}.{}", entity_tag(object), tag_of(&after_time[begin..]));
@@ -224,7 +225,8 @@ async fn gather(
                 visible = newer.visible_to(caller);
                 catalog.types = newer;
             }
-            catalog.add(stored_under(services, only(visible.as_ref(), found)?).await?);
+            let found = Cow::Owned(only(visible.as_ref(), found)?);
+            catalog.add(stored_under(services, found).await?.into_owned());
         }
         if !gathering.leads_on() {
             break;
@@ -238,9 +240,13 @@ async fn gather(
 ///
 /// How far the migration is was read with the types, before the objects, and is read again after them. Objects in between are
 /// read again: they have changed.
-async fn stored_under(services: &Services, objects: Documents) -> Result<Documents, ServiceError> {
+async fn stored_under<'d>(
+    services: &Services,
+    objects: Cow<'d, Documents>,
+) -> Result<Cow<'d, Documents>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    if !objects.iter().any(|object| types.is_pending(object, |_, running| running.upto)) {
+    let is_running = types.iter().any(|entry| entry.running.is_some());
+    if !is_running || !objects.iter().any(|object| types.is_pending(object, |_, running| running.upto)) {
         return Ok(objects);
     }
     let running: Vec<i64> = types.iter().filter_map(|entry| Some(entry.running.as_ref()?.type_id)).collect();
@@ -268,18 +274,14 @@ async fn stored_under(services: &Services, objects: Documents) -> Result<Documen
             stored.push(now.map_or(object, |now| now));
         }
     }
-    Ok(stored)
+    Ok(Cow::Owned(stored))
 }
 
 fn of_former_type(object: &RawDocument) -> Result<RawDocumentBuf, ServiceError> {
     let mut pending = RawDocumentBuf::new();
     for member in object {
         match member.map_err(StoreError::backend)? {
-            (name, value) if name == "type_id" => {
-                let id = integer(object, "type_id").unwrap_or_default();
-                let _ = value;
-                pending.append(name, -id);
-            }
+            (name, _) if name == "type_id" => pending.append(name, -integer(object, "type_id").unwrap_or_default()),
             (name, value) => pending.append(name, value),
         }
     }

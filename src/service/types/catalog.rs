@@ -171,10 +171,8 @@ impl TypeCatalog {
         let before =
             self.current.load_full().or_else(|| self.present.as_ref().map(|present| Arc::clone(&present.types)));
         // Such types are inactive.
-        let running = match found.iter().any(is_inactive) {
-            true => running::all(store, max_time).await?,
-            false => Vec::new(),
-        };
+        let is_any_inactive = found.iter().any(is_inactive);
+        let running = if is_any_inactive { running::all(store, max_time).await? } else { Vec::new() };
         let mut by_id = BTreeMap::new();
         for document in found.iter() {
             let own = running.iter().find(|one| integer(document, "public_id") == Some(one.type_id)).cloned();

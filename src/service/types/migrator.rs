@@ -210,9 +210,9 @@ impl<'s> Run<'s> {
             let (after, changed, _) = self.moved(&objects).await?;
             let done = integer(&note, "done").unwrap_or_default() + i64::try_from(changed).unwrap_or_default();
             let differing = objects.iter().zip(after.iter()).filter(|(one, other)| one.as_bytes() != other.as_bytes());
-            let mut unit = Unit::default();
-            unit.changes = differing.map(|(before, after)| replaced(Objects::COLLECTION, before, after)).collect();
-            unit.changes.push(running::noted(Some(&note), &running::with(&note, doc! {"upto": last, "done": done})?));
+            let note = running::noted(Some(&note), &running::with(&note, doc! {"upto": last, "done": done})?);
+            let changes = differing.map(|(before, after)| replaced(Objects::COLLECTION, before, after)).chain([note]);
+            let unit = Unit { changes: changes.collect(), conditions: Vec::new() };
             match self.committed(unit).await {
                 Ok(()) => return Ok(false),
                 Err(StoreError::Stale | StoreError::Condition { .. }) => {

@@ -165,7 +165,7 @@ pub async fn update_type(
         carrying::decided(services, caller, &asked, (before, decision)).await
     };
     let action = (!asked.steps.is_empty()).then_some(Action::Migrate);
-    changed(services, caller, (id, if_match), (&body, action), decide).await
+    Box::pin(changed(services, caller, (id, if_match), (&body, action), decide)).await
 }
 
 /// As [`update_type`], with the access list that the type has when it is replaced. `beside` gives what changes with it. Its
@@ -207,7 +207,7 @@ pub async fn patch_type(
         carrying::decided(services, caller, &asked, (before, decision)).await
     };
     let action = (!asked.steps.is_empty()).then_some(Action::Migrate);
-    changed(services, caller, (id, if_match), (&sent, action), decide).await
+    Box::pin(changed(services, caller, (id, if_match), (&sent, action), decide)).await
 }
 
 /// The patch of the type, as JSON and as a document, and what is asked of its objects.

@@ -316,6 +316,20 @@ on_each_store! {
         assert_eq!(app.get(&format!("/objects/clean/{id}")).await.json()["total"], 0);
     }
 
+    async fn an_object_that_was_deleted_before_comes_back_with_its_old_fields(app) {
+        let id = app.create_type("server", &[("host", "text")]).await;
+        let object = app.create_object(id, &json!({"host": "web-1"})).await;
+        app.create_object(id, &json!({"host": "web-2"})).await;
+        assert_eq!(app.delete(&format!("/objects/{object}")).await.status, 200);
+        let fields = json!([with(field("text", "hostname"), "required", json!(true))]);
+        let changed = change(app, id, fields, json!([{"rename": {"from": "host", "to": "hostname"}}]), json!({})).await;
+        assert_eq!(changed.status, 202, "{}", changed.text);
+        let restored = app.post(&format!("/objects/{object}/restore"), &json!({})).await;
+        assert_eq!(restored.status, 200, "{}", restored.text);
+        assert_eq!(values(app, object).await, json!({"hostname": null, "host": "web-1"}));
+        assert_eq!(app.get(&format!("/objects/clean/{id}")).await.results("/public_id"), [json!(object)]);
+    }
+
     async fn writers_meanwhile_leave_no_object_that_its_type_does_not_explain(app) {
         let id = app.create_type("server", &[("a", "text"), ("n", "number")]).await;
         let mut objects = Vec::new();

@@ -157,6 +157,15 @@ on_each_compatible_store! {
         assert_eq!((changed.status, places(&changed.headers)), (202, vec!["fields/3/value".to_owned()]), "{}", changed.body);
     }
 
+    async fn a_type_gets_rules_that_its_objects_break(app) {
+        let type_id = app.create_type("loose", &[("text", "text")]).await;
+        assert_eq!(posted(app, type_id, r#"{"name": "text", "value": ""}"#).await.status, 200);
+        let field = json!({"type": "text", "name": "text", "label": "A", "required": true, "regex": "[0-9]+"});
+        let body = json!({"public_id": type_id, "name": "loose", "author_id": 1, "fields": [field]});
+        let changed = send(app, Method::PUT, &format!("/types/{type_id}"), &body).await;
+        assert_eq!((changed.status, warnings(&changed.headers).len()), (202, 1), "{}", changed.body);
+    }
+
     async fn of_many_references_the_first_are_named(app) {
         let names: Vec<String> = (0..12).map(|index| format!("to-{index}")).collect();
         let fields: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "ref")).collect();

@@ -120,7 +120,7 @@ async fn each_object_is_shown_by_the_type_under_which_it_is_stored() {
                 break;
             }
             // Nobody else changes the type or its objects.
-            let write = app.patch(&format!("/objects/{}", objects[0]), &json!({"fields": {"size": 1}})).await;
+            let write = app.patch(&format!("/objects/{}", objects[0]), &json!({"fields": {"size": 0}})).await;
             let again = app.patch(&format!("/types/{id}"), &json!({"label": "Servers"})).await;
             if state(&app, id).await["state"] == "running" {
                 write.error(503, "contended");
