@@ -12,10 +12,10 @@ use crate::domain::object_type::ObjectType;
 use crate::http::error::ApiError;
 use crate::query::{Filter, Limits, Sort};
 use crate::render::summary_line;
-use crate::service::ListQuery;
 use crate::service::objects::{self, View};
 use crate::service::resource::Listed;
 use crate::service::types::catalog::Types;
+use crate::service::{ListQuery, Through};
 use crate::store::Documents;
 
 /// The right whose holders see the values of password fields.
@@ -49,6 +49,7 @@ pub async fn some(visitor: &Visitor, filter: Filter, sort: Sort, limit: u64) -> 
         explain: false,
         // So the page is in memory as a whole.
         keyed: true,
+        through: Through::default(),
     };
     match objects::list_objects(visitor.services(), &visitor.caller, query, View::Native).await? {
         Listed::Keyed(page, _) | Listed::Page(page) => Ok((page.documents, page.total)),

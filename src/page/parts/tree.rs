@@ -10,9 +10,9 @@ use crate::page::address::of_type;
 use crate::page::found::{may_read, types};
 use crate::page::visitor::Visitor;
 use crate::query::{Filter, Sort};
-use crate::service::ListQuery;
 use crate::service::types::catalog::VIEW_TYPES;
 use crate::service::types::categories::{Node, read_forest};
+use crate::service::{ListQuery, Through};
 
 /// The right to see categories.
 const VIEW_CATEGORIES: &str = "base.framework.category.view";
@@ -67,6 +67,7 @@ impl Tree {
                 projection: None,
                 explain: false,
                 keyed: false,
+                through: Through::default(),
             };
             let forest = read_forest(visitor.services(), &visitor.caller, &all).await?;
             branches = forest.roots().iter().map(|node| branch(node, &leaves, &mut placed)).collect();

@@ -15,9 +15,9 @@ use crate::page::parts::value::clipped;
 use crate::page::parts::{moment, story};
 use crate::page::visitor::Visitor;
 use crate::query::{Filter, Limits, Sort};
-use crate::service::ListQuery;
 use crate::service::history::entries::list_entries;
 use crate::service::resource::{Listed, decode};
+use crate::service::{ListQuery, Through};
 use crate::store::Documents;
 
 /// How many entries a page has.
@@ -46,6 +46,7 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
         projection: None,
         explain: false,
         keyed: true,
+        through: Through::default(),
     };
     let found = match list_entries(visitor.services(), &visitor.caller, query).await? {
         Listed::Keyed(page, _) | Listed::Page(page) => page.documents,

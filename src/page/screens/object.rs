@@ -28,7 +28,7 @@ use crate::service::objects::references::referring_to;
 use crate::service::objects::{get_object, rendering};
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{Listed, Objects, decode};
-use crate::service::{ErrorCode, ListQuery, Services};
+use crate::service::{ErrorCode, ListQuery, Services, Through};
 use crate::store::Documents;
 
 /// How many entries of the history are shown at first, and at most.
@@ -133,6 +133,7 @@ async fn entries(visitor: &Visitor, id: i64) -> Result<Vec<story::Entry>, ApiErr
         projection: None,
         explain: false,
         keyed: true,
+        through: Through::default(),
     };
     let entries = match history_of::<Objects>(visitor.services(), &visitor.caller, id, query).await? {
         Listed::Keyed(page, _) | Listed::Page(page) => page.documents,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bson::Bson;
-use bson::raw::RawDocument;
+use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::{get_object, seen};
 use crate::admission;
