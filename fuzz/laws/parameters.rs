@@ -12,9 +12,23 @@ use inventory_service::query::{Effort, FieldNames, Fields, Limits, Projection};
 use inventory_service::settings::UnknownParameters;
 
 const ROUTES: [ListRoute; 3] = [
-    ListRoute { key: "public_id", views: &["render", "native"], objects: true, limit: 10, past: true },
-    ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: false },
-    ListRoute { key: "name", views: &[], objects: false, limit: 100, past: false },
+    ListRoute {
+        key: "public_id",
+        views: &["render", "native"],
+        objects: true,
+        limit: 10,
+        past: true,
+        key_follows: false,
+    },
+    ListRoute {
+        key: "public_id",
+        views: &["list", "tree"],
+        objects: false,
+        limit: 10,
+        past: false,
+        key_follows: false,
+    },
+    ListRoute { key: "name", views: &[], objects: false, limit: 100, past: false, key_follows: false },
 ];
 const MAX_LIMIT: u64 = 10_000;
 const SETTINGS: ParamSettings = ParamSettings {

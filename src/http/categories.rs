@@ -23,7 +23,8 @@ use crate::service::history::as_of::AccessLists;
 use crate::service::resource::{self, Categories};
 use crate::service::types::categories::{self as service, Node};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: true };
+const LIST: ListRoute =
+    ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: true, key_follows: false };
 
 impl Wire for Categories {
     const PATH: &'static str = "/categories/";

@@ -19,7 +19,8 @@ use crate::json::write::DateStyle;
 use crate::service::accounts::groups::{self as service, UsersOfGroup};
 use crate::service::resource::{self, Groups};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
+const LIST: ListRoute =
+    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
 
 impl Wire for Groups {
     const PATH: &'static str = "/groups/";

@@ -48,9 +48,11 @@ use crate::service::{Caller, ErrorCode, ServiceError};
 use crate::store::{Documents, StoreError};
 
 const VIEWS: &[&str] = &["native", "render"];
-pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10, past: true };
+pub(super) const LIST: ListRoute =
+    ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10, past: true, key_follows: false };
 /// The list of unclean objects is complete unless the request has a limit.
-const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX, past: false };
+const UNCLEAN: ListRoute =
+    ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX, past: false, key_follows: false };
 
 impl Wire for Objects {
     const PATH: &'static str = "/objects/";

@@ -32,6 +32,8 @@ pub struct ListRoute {
     pub limit: u64,
     /// Whether the route knows `at`, and so lists the past too.
     pub past: bool,
+    /// Whether the key ends a sort in the direction of the sort's last key; else it is ascending.
+    pub key_follows: bool,
 }
 
 /// The settings that decide about parameters.
@@ -476,7 +478,8 @@ fn then_by(
 
 /// The key ends every sort, so that no two documents are equal and pages are stable.
 fn ended(sort: Sort, route: &ListRoute) -> Result<Sort, ApiError> {
-    let sort = sort.then(route.key, false);
+    let descending = route.key_follows && sort.keys().last().is_some_and(|last| last.descending);
+    let sort = sort.then(route.key, descending);
     if sort.keys().len() > MOST_KEYS {
         return Err(ApiError::parameter(
             "sort",

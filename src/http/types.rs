@@ -30,7 +30,8 @@ use crate::service::resource::{self, Types};
 use crate::service::types::warnings::{Changed, warnings};
 use crate::service::types::{self as service, carrying};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
+const LIST: ListRoute =
+    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true, key_follows: false };
 
 impl Wire for Types {
     const PATH: &'static str = "/types/";

@@ -33,7 +33,8 @@ impl Wire for UserSettings {
 }
 
 /// How settings are listed on pages.
-const LIST: ListRoute = ListRoute { key: "identifier", views: &[], objects: false, limit: 0, past: false };
+const LIST: ListRoute =
+    ListRoute { key: "identifier", views: &[], objects: false, limit: 0, past: false, key_follows: false };
 /// With one of these parameters the list has pages; without them it is complete. There is no `filter`, because it would
 /// be evaluated on the settings of other users.
 const PAGED: [&str; 5] = ["page", "limit", "sort", "order", "after"];

@@ -18,7 +18,8 @@ use crate::json::write::DateStyle;
 use crate::service::accounts::users as service;
 use crate::service::resource::{self, Users};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
+const LIST: ListRoute =
+    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
 
 impl Wire for Users {
     const PATH: &'static str = "/users/";

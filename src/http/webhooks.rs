@@ -24,7 +24,8 @@ use crate::service::resource::{self, Deliveries, Webhooks};
 use crate::service::webhooks::manage as service;
 use crate::service::{ErrorCode, ServiceError};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
+const LIST: ListRoute =
+    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
 
 impl Wire for Webhooks {
     const PATH: &'static str = "/webhooks/";

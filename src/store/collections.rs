@@ -185,7 +185,8 @@ pub const ALL: &[CollectionSpec] = &[
             unique("of_resource", &[up("resource"), up("public_id"), up("number")])
                 .only(&[Equals { path: "resource", value: Literal::Present }]),
             unique("sequence", &[up("sequence")]).only(&[Equals { path: "sequence", value: Literal::Present }]),
-            plain("time", &[up("time")]),
+            plain("newest", &[up("time"), up("sequence")]),
+            plain("request", &[up("request_id")]).only(&[Equals { path: "request_id", value: Literal::Present }]),
             plain("cause", &[up("cause")]).only(&[Equals { path: "cause", value: Literal::Present }]),
             // DATAGERRY declares it without a condition; then a resource could have one entry only.
             unique("public_id", &[up("public_id")]).only(&[Equals { path: "log_type", value: Literal::Present }]),

@@ -53,7 +53,8 @@ impl Wire for Log {
     const TIME: &'static str = ISO_TIME;
 }
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
+const LIST: ListRoute =
+    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
 
 /// `GET /rest/log/object/7`.
 pub(super) async fn of_object(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {

@@ -223,12 +223,12 @@ impl Fields {
     }
 
     /// The ids of the objects at the end of the first reference that meet a condition; none before they are looked up.
-    pub(super) fn ids(&self, path: &Through<'_>, condition: Document, at: &Location) -> Result<Bson, QueryError> {
+    pub(super) fn ids(&self, path: &Through<'_>, condition: Document, at: &Location) -> Result<Vec<Bson>, QueryError> {
         let Some(lookups) = &self.lookups else { return Err(refusal(path.path, at)) };
         let (mut lookups, types) = (lookups.all(), &path.hops[0].1);
         if let Some(known) = lookups.iter().find(|known| known.types == *types && known.condition == condition) {
             let ids = known.found.iter().flat_map(|found| found.iter().copied());
-            return Ok(Bson::Array(ids.map(Bson::Int64).collect()));
+            return Ok(ids.map(Bson::Int64).collect());
         }
         if lookups.len() == MOST_LOOKUPS {
             let message = format!("more than {MOST_LOOKUPS} lookups through references; send several requests");
@@ -240,7 +240,7 @@ impl Fields {
         ));
         let (path, types) = (path.path.to_owned(), types.clone());
         lookups.push(Lookup { path, types, condition, most: MOST_FOUND, too_many, found: None });
-        Ok(Bson::Array(Vec::new()))
+        Ok(Vec::new())
     }
 
     /// The field that stands for a path through references once it is joined.

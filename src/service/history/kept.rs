@@ -69,7 +69,7 @@ pub(super) async fn last_before(
 ) -> Result<Option<i64>, StoreError> {
     let entries = async |condition_on_time: &Document, most: u64| {
         let own = has_sequence().and(condition(condition_on_time));
-        let query = FindQuery::new(own, max_time).sorted(Sort::by("time", false)).limited(most);
+        let query = FindQuery::new(own, max_time).sorted(Sort::by("time", false).then("sequence", false)).limited(most);
         store.find(LOGS, &query).await
     };
     if entries(&doc! { "time": { "$lt": limit } }, 1).await?.is_empty() {
@@ -107,7 +107,8 @@ pub async fn behind_entries(
 
 /// The newest time of an entry.
 pub(super) async fn newest_time(store: &dyn Store, max_time: Duration) -> Result<Option<DateTime>, StoreError> {
-    let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true)).limited(1);
+    let query =
+        FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true).then("sequence", true)).limited(1);
     let found = store.find(LOGS, &query).await?;
     Ok(found.first().and_then(|entry| entry.get_datetime("time").ok()))
 }

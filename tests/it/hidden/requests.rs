@@ -162,8 +162,11 @@ pub(super) fn walked() -> Vec<Asked> {
     }
     for type_id in [OPEN, HIDDEN[0]] {
         all.push(Asked::get("/objects/dangling/").with("type_id", type_id));
+        let body = json!({"author_id": 1, "fields": {"size": 1}});
+        all.push(Asked::new(Method::PUT, format!("/objects/by/{type_id}/name/other-1")).json(&body));
     }
     all.push(Asked::get("/objects/dangling/").with("limit", 1));
+    all.push(Asked::new(Method::POST, "/logs/undo").json(&json!({"request_id": "nobody's", "dry_run": true})));
     for path in [
         "/objects/",
         "/objects/dangling/",

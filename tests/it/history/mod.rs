@@ -9,6 +9,7 @@ mod kept;
 mod killed;
 mod migrating;
 mod past;
+mod planned;
 pub(crate) mod reader;
 mod undo;
 

@@ -79,6 +79,11 @@ impl TestApp {
         Self::start(directory, &uri, settings, wrap).await
     }
 
+    /// On a store of the test's own that `wrap` puts something around.
+    pub(crate) async fn around(uri: &str, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
+        Self::start(TempDir::new().expect("a temporary directory"), uri, &[], wrap).await
+    }
+
     /// On a store of the test's own, with settings and a clock of its own.
     pub(crate) async fn on_with_clock(uri: &str, settings: &[(&str, &str)], clock: Arc<dyn Clock>) -> Self {
         Self::start_with(TempDir::new().expect("a temporary directory"), uri, settings, |store| store, clock).await
