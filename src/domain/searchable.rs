@@ -83,7 +83,8 @@ fn text_of(value: Value<'_>) -> Result<Option<Cow<'_, str>>, CorruptBson> {
         ElementType::DateTime => {
             let mut text = Vec::new();
             write_date_text(value.as_millis().unwrap_or_default(), DateStyle::Iso, &mut text);
-            text
+            // Of a day the date is enough.
+            text.strip_suffix(b"T00:00:00").map(<[u8]>::to_vec).unwrap_or(text)
         }
         _ => return Ok(None),
     };

@@ -254,19 +254,28 @@ pub struct FindQuery {
     pub max_bytes: usize,
     /// Whether [`Store::chunks`] counts how many documents match in all. A store may count where it costs nothing.
     pub is_counted: bool,
+    /// Whether documents may come in any order where there is no sort. Then a limit ends the search.
+    pub any_order: bool,
 }
 
 impl FindQuery {
     /// All documents that `filter` matches, whole, in insertion order.
     pub fn new(filter: Filter, max_time: Duration) -> Self {
         let (projection, sort, max_bytes) = (None, Sort::default(), usize::MAX);
-        Self { filter, projection, sort, skip: 0, limit: 0, max_time, max_bytes, is_counted: true }
+        Self { filter, projection, sort, skip: 0, limit: 0, max_time, max_bytes, is_counted: true, any_order: false }
     }
 
     /// The same query with a sort.
     #[must_use]
     pub fn sorted(mut self, sort: Sort) -> Self {
         self.sort = sort;
+        self
+    }
+
+    /// The same query for documents in any order, if it has no sort.
+    #[must_use]
+    pub fn in_any_order(mut self) -> Self {
+        self.any_order = self.sort.is_empty() && !self.sort.is_reversed();
         self
     }
 

@@ -15,9 +15,8 @@ pub(super) async fn run(settings: &StoreSettings) -> Outcome {
     for line in &look.listed {
         say!("{line}");
     }
-    let unlisted = look.wrong - look.listed.len() as u64;
-    if unlisted > 0 {
-        say!("and {} more", counted(unlisted, "document"));
+    if look.unlisted > 0 {
+        say!("and {} more", counted(look.unlisted, "document"));
     }
     for note in &look.notes {
         say!("note: {note}");

@@ -81,7 +81,7 @@ impl Keeper {
         let (conditions, changes) = (unit.conditions.len(), unit.changes.len());
         let depends =
             unit.changes.iter().any(|change| matches!(change, Change::Replace { .. } | Change::Delete { .. }));
-        let (mut is_doubtful, mut is_read) = (false, false);
+        let (mut is_doubtful, mut is_read, mut was_stale) = (false, false, false);
         for _ in 0..ATTEMPTS {
             let basis = self.basis(is_doubtful).await?;
             let lacking = lacking(&basis.rules, &unit);
@@ -95,7 +95,10 @@ impl Keeper {
             let basis = if lacking.is_empty() { basis } else { self.basis(true).await? };
             let stored = if is_read { Some(keeping::stored(&*self.plain, &unit, self.max_time).await?) } else { None };
             let KeptUnit { unit: kept, gone, searched } = self.kept(&basis, &unit, stored).await?;
-            match self.inner.commit(kept).await {
+            // What search knows was as it should be, so something else was stale.
+            let is_lost = std::mem::take(&mut was_stale) && searched != Searched::Other;
+            let outcome = if is_lost { Err(StoreError::Stale) } else { self.inner.commit(kept).await };
+            match outcome {
                 Ok(mut touched) => {
                     touched.truncate(changes);
                     self.sweep(gone);
@@ -107,7 +110,9 @@ impl Keeper {
                     is_read = true;
                 }
                 // Perhaps of what search knows, which is otherwise while it is being made.
-                Err(StoreError::Stale) if searched == Searched::Fitting && !is_read => is_read = true,
+                Err(StoreError::Stale) if searched == Searched::Fitting && !is_read => {
+                    (is_read, was_stale) = (true, true)
+                }
                 Err(StoreError::Stale) if searched == Searched::Other && is_read && !depends => {}
                 // Nothing else of the unit was read before.
                 Err(StoreError::Stale) if !depends => is_doubtful = true,

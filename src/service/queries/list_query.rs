@@ -59,6 +59,7 @@ impl ListQuery {
             max_time: services.max_time,
             max_bytes: usize::MAX,
             is_counted: true,
+            any_order: false,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! early, and says where the next one begins.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,7 +31,6 @@ use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Resource, Types as StoredTypes};
 use crate::service::services::Services;
-use crate::service::types::catalog::lets_through;
 use crate::store::StoreError;
 
 /// A page looks at about this many documents at most.
@@ -100,8 +100,8 @@ pub async fn search(services: &Services, caller: &Caller, query: &SearchQuery) -
     {
         return Err(ServiceError::not_found(StoredTypes::NOT_FOUND, id));
     }
-    // What one query reads, and what is kept of it.
-    admission::current().hold(2 * CHUNK_BYTES).map_err(StoreError::from)?;
+    // What one query reads, the same apart, and the same of the documents with a beginning.
+    admission::current().hold(4 * CHUNK_BYTES).map_err(StoreError::from)?;
     let left = services.searched.left(&*services.store, services.max_time).await?;
     let types = services.types.current(&*services.store, services.max_time).await?;
     let mut question = question;
@@ -120,16 +120,12 @@ pub async fn search(services: &Services, caller: &Caller, query: &SearchQuery) -
 async fn shown(
     reading: &Reading<'_>,
     question: Arc<Question>,
-    mut found: Vec<(Match, RawDocumentBuf)>,
+    found: Vec<(Match, Order)>,
 ) -> Result<Vec<Hit>, ServiceError> {
     let Reading { services, caller, types, .. } = reading;
-    let ids = found.iter().filter_map(|(_, document)| integer(document, "type_id")).collect();
+    let ids = found.iter().map(|(_, (type_id, _))| *type_id).collect();
     let newer = services.types_knowing(Arc::clone(types), ids).await?;
-    if !Arc::ptr_eq(&newer, types) {
-        let visible = newer.visible_to(caller);
-        found.retain(|(_, document)| lets_through(visible.as_ref(), document));
-    }
-    let found = found.iter().filter_map(|(kind, document)| Some((*kind, object_of(document)?))).collect();
+    let found = found.into_iter().map(|(kind, (_, id))| (kind, id)).collect();
     hits(services, caller, (newer, question), found).await
 }
 
@@ -155,7 +151,7 @@ struct Finder<'a> {
     question: &'a Question,
     /// Documents of objects whose ids are among the words.
     named: Vec<RawDocumentBuf>,
-    found: Vec<(Match, RawDocumentBuf)>,
+    found: Vec<(Match, Order)>,
     looked_at: usize,
 }
 
@@ -199,8 +195,12 @@ impl<'a> Finder<'a> {
 
     /// The lists of the first words.
     fn lists(&self, count: usize) -> Vec<List> {
-        let list = |terms: Vec<String>| List { terms };
-        self.question.words.iter().take(count).map(|asked| list(asked.terms.iter().cloned().collect())).collect()
+        let list = |terms: &HashSet<String>| {
+            let mut terms: Vec<String> = terms.iter().cloned().collect();
+            terms.sort_unstable();
+            List { terms }
+        };
+        self.question.words.iter().take(count).map(|asked| list(&asked.terms)).collect()
     }
 
     /// The documents of objects whose ids are among the words.
@@ -280,16 +280,13 @@ impl<'a> Finder<'a> {
             if self.question.matches(&document) != Some(kind) {
                 continue;
             }
+            let order = order(&document);
             if self.found.len() == self.query.limit {
                 // There is more.
-                return self
-                    .found
-                    .last()
-                    .filter(|(of, _)| *of == kind)
-                    .map(|(_, last)| order(last))
-                    .or(Some(before(&document)));
+                let last = self.found.last().filter(|(of, _)| *of == kind).map(|(_, last)| *last);
+                return Some(last.unwrap_or((order.0, order.1 - 1)));
             }
-            self.found.push((kind, document));
+            self.found.push((kind, order));
         }
         None
     }
@@ -384,10 +381,4 @@ impl<'a> Finder<'a> {
 
 fn order(document: &RawDocument) -> Order {
     (integer(document, "type_id").unwrap_or_default(), object_of(document).unwrap_or_default())
-}
-
-/// A place right before a document.
-fn before(document: &RawDocument) -> Order {
-    let (type_id, id) = order(document);
-    (type_id, id - 1)
 }

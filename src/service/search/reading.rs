@@ -43,7 +43,10 @@ impl<'a> Reading<'a> {
     ) -> Result<(Documents, bool), ServiceError> {
         let filter = self.types.scope(self.caller, Filter::parse(filter, &Limits::NONE)?);
         let query = FindQuery::new(filter, self.services.max_time).within(CHUNK_BYTES).limited(most as u64);
-        let mut query = sort.map_or_else(|| query.clone(), |sort| query.clone().sorted(sort));
+        let mut query = match sort {
+            Some(sort) => query.sorted(sort),
+            None => query.in_any_order(),
+        };
         loop {
             match self.services.store.find(SEARCH, &query).await {
                 Err(StoreError::TooLarge) if query.limit > 1 => query.limit /= 2,

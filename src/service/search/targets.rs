@@ -15,7 +15,7 @@ use crate::admission::{self, Means};
 use crate::domain::document::integer;
 use crate::domain::searchable::summary;
 use crate::domain::words::{Word, alone, reference, whole, words};
-use crate::query::Filter;
+use crate::query::{Filter, Sort};
 use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
 use crate::service::types::catalog::Types;
@@ -112,7 +112,9 @@ async fn having(reading: &Reading<'_>, word: &str, referred: &HashSet<i64>) -> R
     types.sort_unstable();
     let types: Vec<Bson> = types.into_iter().map(Bson::Int64).collect();
     let filter: Document = doc! { "terms": { "$in": [word, alone(word)] }, "type_id": { "$in": types } };
-    let (found, is_cut) = reading.find(&filter, None, MOST_TARGETS + 1).await?;
+    // The order of the index, so that reading ends with the last one.
+    let sort = Sort::by("type_id", false).then("_id", false);
+    let (found, is_cut) = reading.find(&filter, Some(sort), MOST_TARGETS + 1).await?;
     Ok(if is_cut { None } else { few(found.iter(), referred) })
 }
 

@@ -46,8 +46,10 @@ pub struct Look {
     pub documents: u64,
     /// How many of them are wrong.
     pub wrong: u64,
-    /// The first of those, a line each.
+    /// The first of those, a line each; objects whose claims or words are wrong share a line.
     pub listed: Vec<String>,
+    /// How many are in no line.
+    pub unlisted: u64,
     /// Information without a fault.
     pub notes: Vec<String>,
 }
@@ -124,6 +126,7 @@ impl Look {
     fn add(&mut self, collection: &str, kind: Stored, document: &RawDocument, problems: &[String]) {
         self.wrong += 1;
         if self.listed.len() >= MOST_LISTED {
+            self.unlisted += 1;
             return;
         }
         let (key, problems) = (shown(document, "_id"), problems.join("; "));

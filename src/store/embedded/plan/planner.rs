@@ -48,6 +48,8 @@ pub(crate) struct Wanted {
     pub(crate) first: Option<u64>,
     /// Whether the number of all is wanted.
     pub(crate) total: bool,
+    /// Whether they may come in any order.
+    pub(crate) any_order: bool,
 }
 
 /// A plan, and where the total comes from.
@@ -222,8 +224,9 @@ impl PlanSearch<'_> {
             let keys = if candidate.is_everything {
                 documents
             } else {
-                // Above this it is not the best, so counting can stop.
-                self.numbers.keys(&candidate.scan, (best.0 / FETCH).saturating_add(1).min(MAX_COUNTED))
+                // Above this it is not the best, or costs no more, so counting can stop.
+                let most = (best.0 / FETCH).saturating_add(1).min(self.most_useful(&candidate));
+                self.numbers.keys(&candidate.scan, most)
             };
             let cost = self.cost(&candidate, keys);
             if cost < best.0 {
@@ -241,9 +244,8 @@ impl PlanSearch<'_> {
     /// The work of a way that finds `keys` entries, in documents of a scan.
     fn cost(&self, candidate: &Candidate, keys: u64) -> u64 {
         let all = keys.saturating_mul(FETCH);
-        let is_ordered = candidate.scan.order != Order::Unused;
-        let reads_all = self.wanted.total && *self.total == TotalBy::Documents;
-        match self.wanted.first.filter(|_| is_ordered && !reads_all) {
+        let is_ordered = self.is_ordered(candidate);
+        match self.ends_early(candidate) {
             Some(first) => {
                 // Reading ends with the last wanted document: after a part of the keys.
                 let matching = match self.total {
@@ -257,6 +259,26 @@ impl PlanSearch<'_> {
         }
     }
 
+    fn is_ordered(&self, candidate: &Candidate) -> bool {
+        candidate.scan.order != Order::Unused || self.wanted.any_order
+    }
+
+    /// After how many documents reading ends, if it does.
+    fn ends_early(&self, candidate: &Candidate) -> Option<u64> {
+        let reads_all = self.wanted.total && *self.total == TotalBy::Documents;
+        self.wanted.first.filter(|_| self.is_ordered(candidate) && !reads_all)
+    }
+
+    /// More keys than this do not change what the candidate costs, as far as that is assumed.
+    fn most_useful(&self, candidate: &Candidate) -> u64 {
+        match self.ends_early(candidate) {
+            Some(first) if !matches!(self.total, TotalBy::Keys(_)) => {
+                first.saturating_add(1).saturating_mul(GUESS).min(MAX_COUNTED)
+            }
+            _ => MAX_COUNTED,
+        }
+    }
+
     fn with_sort(&self, cost: u64, is_sorted: bool) -> u64 {
         let keeps_many = self.wanted.first.is_none_or(|first| first > MANY);
         if is_sorted || !keeps_many { cost } else { cost.saturating_mul(2 * FETCH) }
@@ -265,7 +287,7 @@ impl PlanSearch<'_> {
     /// One way for each branch of an `$or`, if their sum is less work than `best`.
     fn union(&self, branches: &[Node], best: u64) -> Option<(u64, Plan)> {
         let (mut scans, mut cost) = (Vec::new(), 0_u64);
-        let wanted = Wanted { first: None, total: false };
+        let wanted = Wanted { first: None, total: false, any_order: false };
         for branch in branches {
             match plan(self.collection, branch, &Sort::default(), wanted, self.numbers).plan {
                 Plan::Nothing => {}
@@ -305,7 +327,7 @@ mod tests {
     use crate::store::embedded::index::key::{self, kind};
     use crate::store::embedded::index::ranges::KeyRange;
 
-    const PAGE: Wanted = Wanted { first: Some(10), total: true };
+    const PAGE: Wanted = Wanted { first: Some(10), total: true, any_order: false };
 
     /// A million documents; how many keys a scan has, the test says.
     struct Assumed<'c> {
@@ -590,14 +612,14 @@ mod tests {
     #[test]
     fn an_index_that_leaves_most_documents_is_not_used() {
         assert_eq!(chosen(doc! { "tags": "a" }, doc! { "size": 1 }, PAGE, &|_, _| 400_000).plan, Plan::Scan);
-        let all = Wanted { first: None, total: false };
+        let all = Wanted { first: None, total: false, any_order: false };
         let choice = chosen(doc! { "tags": "a" }, doc! { "public_id": 1 }, all, &|_, _| 1_000_000);
         assert_eq!(scan_of(choice.plan).1.order, Order::Forward, "sorting so many in memory might fail");
     }
 
     #[test]
     fn without_a_total_the_order_alone_may_be_the_best() {
-        let find = Wanted { first: Some(1), total: false };
+        let find = Wanted { first: Some(1), total: false, any_order: false };
         let keys = |name: &str, _: &IndexScan| if name == "tags" { 9000 } else { 1_000_000 };
         let choice = chosen(doc! { "tags": "a" }, doc! { "public_id": 1 }, find, &keys);
         assert_eq!(scan_of(choice.plan).0, "public_id");

@@ -67,7 +67,7 @@ impl<'a> Question<'a> {
         deadline: Deadline,
     ) -> Result<Self, StoreError> {
         let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
-        let wanted = Wanted { first, total: with_total };
+        let wanted = Wanted { first, total: with_total, any_order: query.any_order };
         let choice = CollectionReader::new(collection, tables, deadline.clone()).plan(
             query.filter.tree(),
             &query.sort,
@@ -84,6 +84,9 @@ impl<'a> Question<'a> {
     ) -> Result<Answer, StoreError> {
         let budget = self.deadline.budget();
         let mut reader = CollectionReader::new(collection, tables, self.deadline.clone());
+        if self.query.any_order {
+            reader = reader.in_any_order();
+        }
         let mut answer =
             if self.streams() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
         answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64, answer.total);
@@ -347,7 +350,7 @@ impl Reads for Reading<'_> {
     fn count(&self, name: &str, filter: &Filter) -> Result<u64, StoreError> {
         let Some(collection) = self.snapshot.collection(name) else { return Ok(0) };
         let mut reader = CollectionReader::new(collection, self.snapshot.tables(collection)?, self.deadline.clone());
-        let wanted = Wanted { first: Some(0), total: true };
+        let wanted = Wanted { first: Some(0), total: true, any_order: false };
         let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
         reader.count(&choice, filter)
     }

@@ -383,7 +383,7 @@ impl<'t> Batch<'t> {
         self.settle_where(|other| other == number)?;
         let collection = self.catalog.at(number);
         let mut reader = CollectionReader::new(collection, &self.tables[&number], deadline);
-        let wanted = Wanted { first: is_any.then_some(1), total: false };
+        let wanted = Wanted { first: is_any.then_some(1), total: false, any_order: false };
         let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
         if is_any {
             reader = reader.in_any_order();
