@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn every_text_can_be_written() {
-        for index in 0..FILES.len() {
-            for (key, variables) in keys(FILES[index].1) {
+        for (index, (_, file)) in FILES.iter().enumerate() {
+            for (key, variables) in keys(file) {
                 let values: Vec<(&str, Said<'_>)> =
                     variables.iter().map(|name| (name.as_str(), Said::Number(2))).collect();
                 let text = Texts(index).with(&key, &values);

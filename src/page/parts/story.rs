@@ -1,6 +1,6 @@
 //! The history of an object, as sentences.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document};
 use chrono::{DateTime, Utc};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{moment, value};
 use crate::domain::object_fields::HIDDEN;
-use crate::domain::object_type::ObjectType;
+use crate::domain::object_type::{Field, ObjectType};
 use crate::http::error::ApiError;
 use crate::page::address::Address;
 use crate::page::found::{Named, by_numbers};
@@ -51,7 +51,7 @@ pub async fn of_object(
     visitor: &Visitor,
     object_type: Option<&ObjectType>,
     entries: &Documents,
-    present: HashMap<String, Bson>,
+    present: BTreeMap<String, Bson>,
 ) -> Result<Vec<Entry>, ApiError> {
     let mut values = present;
     let mut told: Vec<(Document, Vec<Change>)> = Vec::new();
@@ -98,7 +98,7 @@ pub fn plain(texts: Texts, entry: &Document) -> Entry {
 }
 
 /// The fields that an entry changed. `values` are those after it, and become those before it.
-fn changes(entry: &Document, values: &mut HashMap<String, Bson>) -> Vec<Change> {
+fn changes(entry: &Document, values: &mut BTreeMap<String, Bson>) -> Vec<Change> {
     let Ok(way_back) = entry.get_document("changes") else { return Vec::new() };
     let mut changes = Vec::new();
     for (place, old) in way_back.get_document("was").into_iter().flatten() {
@@ -136,8 +136,7 @@ async fn names(
     changes: impl Iterator<Item = &Change>,
 ) -> Result<BTreeMap<i64, Named>, ApiError> {
     let mut ids = BTreeSet::new();
-    for change in changes.filter(|change| field_of(object_type, &change.name).is_some_and(|field| field.is_reference()))
-    {
+    for change in changes.filter(|change| field_of(object_type, &change.name).is_some_and(Field::is_reference)) {
         for side in [&change.old, &change.new].into_iter().flatten() {
             match side {
                 Bson::Array(items) => ids.extend(items.iter().filter_map(Bson::as_i64)),
@@ -148,7 +147,7 @@ async fn names(
     by_numbers(visitor, &ids).await
 }
 
-fn field_of<'t>(object_type: Option<&'t ObjectType>, name: &str) -> Option<&'t crate::domain::object_type::Field> {
+fn field_of<'t>(object_type: Option<&'t ObjectType>, name: &str) -> Option<&'t Field> {
     object_type.and_then(|object_type| object_type.field(name))
 }
 
@@ -164,7 +163,7 @@ fn sentence(texts: Texts, object_type: Option<&ObjectType>, names: &BTreeMap<i64
         if !is_shown {
             return Some(HIDDEN.to_owned());
         }
-        let is_reference = field.is_some_and(|field| field.is_reference());
+        let is_reference = field.is_some_and(Field::is_reference);
         let options: Vec<OptionView> = field
             .map(|field| field.options.iter())
             .into_iter()

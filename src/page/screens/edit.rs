@@ -281,7 +281,7 @@ async fn overtaken(visitor: &Visitor, subject: &Subject, mut draft: Draft) -> Re
     let editor = stored.and_then(|stored| integer(stored, "editor_id"));
     let names = visitor.services().directory.user_names(&editor.into_iter().collect::<Vec<_>>()).await?;
     let who =
-        editor.and_then(|editor| names.get(&editor)).map_or_else(|| texts.say("unknown-user"), |name| name.to_string());
+        editor.and_then(|editor| names.get(&editor)).map_or_else(|| texts.say("unknown-user"), ToString::to_string);
     let when = stored.and_then(|stored| stored.get_datetime("last_edit_time").ok());
     let when = when.map(|when| moment::stamp(when.to_chrono())).unwrap_or_default();
     draft.refusal = Some(Refusal::Changed(who, when));

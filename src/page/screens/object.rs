@@ -1,6 +1,6 @@
 //! An object: its values, what refers to it, who changed it, and what it was.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix_web::http::StatusCode;
@@ -146,12 +146,12 @@ async fn entries(visitor: &Visitor, id: i64) -> Result<Vec<story::Entry>, ApiErr
         Some(type_id) => visitor.services().type_with_id(type_id).await?,
         None => None,
     };
-    let values: HashMap<String, Bson> = match &present {
+    let values: BTreeMap<String, Bson> = match &present {
         Some(object) => {
             let fields = read_fields(decode(object)?.get("fields"));
             fields.into_iter().map(|field| (field.name, field.value)).collect()
         }
-        None => HashMap::new(),
+        None => BTreeMap::new(),
     };
     story::of_object(visitor, entry.as_ref().map(|entry| &*entry.object_type), &entries, values).await
 }
