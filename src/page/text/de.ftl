@@ -152,5 +152,4 @@ error-missing = Das gibt es nicht, oder Sie dürfen es nicht sehen.
 error-forbidden = Das dürfen Sie nicht.
 error-busy = Der Dienst hat viel zu tun. Versuchen Sie es gleich noch einmal.
 error-forged = Dieses Formular ist zu alt, oder es kommt von einer anderen Seite. Nichts wurde geändert. Öffnen Sie die Seite neu, und wiederholen Sie es.
-error-request = Anfrage { $id }
 forward = Weiter

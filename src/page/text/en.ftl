@@ -152,5 +152,4 @@ error-missing = This does not exist, or you may not see it.
 error-forbidden = You may not do this.
 error-busy = The service has much to do. Try again in a moment.
 error-forged = This form is too old, or it comes from another site. Nothing was changed. Open the page again and repeat.
-error-request = Request { $id }
 forward = Continue

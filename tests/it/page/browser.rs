@@ -181,7 +181,8 @@ impl Page {
         let pieces = pieces(&self.html);
         let mut pairs = Vec::new();
         let (mut is_inside, mut is_found) = (false, false);
-        let (mut selected, mut area): (Option<(String, Option<String>)>, Option<(String, String)>) = (None, None);
+        let mut selected: Option<(String, Option<String>)> = None;
+        let mut area: Option<(String, String)> = None;
         for piece in &pieces {
             match piece {
                 Piece::Begin(name, attributes) if name == "form" => {

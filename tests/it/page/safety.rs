@@ -9,6 +9,9 @@ use serde_json::json;
 use super::browser::Browser;
 use crate::support::app::{TestApp, on_each_store, send};
 
+/// What is sent: its name, headers and pairs.
+type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, Vec<(String, String)>);
+
 /// The addresses of all forms.
 fn posts(id: i64, type_id: i64) -> [String; 6] {
     [
@@ -35,7 +38,7 @@ on_each_store! {
         };
         let other = Browser::of_admin(app).await.page("/ui/").await.form("/ui/sign-out").get("token").to_owned();
         let own = app.origin.clone();
-        let cases: [(&str, Vec<(&str, &str)>, Vec<(String, String)>); 8] = [
+        let cases: [Case<'_>; 8] = [
             ("the cookie alone", vec![("origin", &own)], with_token(None)),
             ("a made-up token", vec![("origin", &own)], with_token(Some("00"))),
             ("a token of another session", vec![("origin", &own)], with_token(Some(&other))),
