@@ -264,6 +264,7 @@ async fn fill(directory: &std::path::Path) -> Result<(), Error> {
                     type_id: Some(1),
                     action,
                     author: &author,
+                    cause: None,
                     changes,
                     after: After::default(),
                 };

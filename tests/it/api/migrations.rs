@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::people::Person;
+use crate::differential::number;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
 
 fn field(kind: &str, name: &str) -> Value {
@@ -371,8 +372,8 @@ on_each_store! {
     }
 
     async fn plan_and_outcome_agree_for_types_and_changes_by_chance(app) {
-        let rounds: usize = std::env::var("INVENTORY_MIGRATION_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
-        let seed = std::env::var("INVENTORY_MIGRATION_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed_0044_u64);
+        let rounds = number("INVENTORY_MIGRATION_ROUNDS").unwrap_or(12);
+        let seed = number("INVENTORY_MIGRATION_SEED").unwrap_or(0x5eed_0044);
         let mut chance = Chance(seed);
         for round in 0..rounds {
             let told = one_round(app, &mut chance, round).await;
@@ -438,7 +439,7 @@ fn any_steps(chance: &mut Chance, new: &[Value]) -> Vec<Value> {
 }
 
 /// A type, its objects, and one change of both. Says what is wrong; nothing if all is as it should be.
-async fn one_round(app: &TestApp, chance: &mut Chance, round: usize) -> String {
+async fn one_round(app: &TestApp, chance: &mut Chance, round: u64) -> String {
     let free: Vec<Value> = NAMES.iter().map(|name| field("json", name)).collect();
     let id = app.created("/types/", &json!({"name": format!("thing-{round}"), "author_id": 1, "fields": free})).await;
     let values = [
