@@ -258,6 +258,24 @@ mod tests {
     }
 
     #[test]
+    fn what_always_or_never_holds_takes_no_expression_along_to_the_server() {
+        let pattern = doc! { "a": { "$regex": "x" } };
+        for costly in [divides(), schema(), pattern] {
+            let mut never = doc! { "b": { "$in": [] } };
+            never.extend(costly.clone());
+            for written in [doc! { "$or": [{}, costly.clone()] }, doc! { "$nor": [{}, costly.clone()] }, never] {
+                let (asked, is_filtered) = asked(guarded(written.clone()));
+                let sent = asked.to_string();
+                assert!(
+                    ["$expr", "$jsonSchema", "$regex"].iter().all(|name| !sent.contains(name)),
+                    "{written}: {sent}"
+                );
+                assert!(is_filtered, "{written}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_plain_is_asked_as_it_was_written() {
         for plain in [doc! { "a": 1, "$or": [{ "b": 2 }] }, doc! { "a": { "$regex": "x" } }, divides()] {
             assert_eq!(asked(filter(plain.clone())), (plain, false));

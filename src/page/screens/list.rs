@@ -33,8 +33,14 @@ use crate::service::types::catalog::TypeEntry;
 use crate::service::{ErrorCode, ServiceError};
 
 /// The list as REST has it, with pages that continue where the last one ended.
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &["native", "render"], objects: true, limit: 50, past: false };
+const LIST: ListRoute = ListRoute {
+    key: "public_id",
+    views: &["native", "render"],
+    objects: true,
+    limit: 50,
+    past: false,
+    key_follows: false,
+};
 
 /// How many columns a list has, where its address names none.
 const COLUMNS: usize = 12;

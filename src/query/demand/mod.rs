@@ -5,6 +5,8 @@
 
 mod conditions;
 
+use bson::{Bson, Document};
+
 /// How many operators the expressions of a filter may have together for a server to be asked.
 const MOST_OPERATORS: usize = 16;
 
@@ -25,6 +27,25 @@ pub enum Demand {
 impl Demand {
     /// The most that a server is asked for.
     pub const MOST_OF_SERVER: Self = Self::Flat(MOST_OPERATORS);
+
+    /// The least that a condition demands by the operators that are written in it, wherever they stand.
+    pub(super) fn of_written(condition: &Document) -> Self {
+        let demands = condition.iter().map(|(name, value)| match name.as_str() {
+            "$expr" | "$jsonSchema" => Self::Flat(0),
+            "$regex" => Self::Pattern,
+            _ => Self::of_written_value(value),
+        });
+        demands.max().unwrap_or(Self::Plain)
+    }
+
+    fn of_written_value(value: &Bson) -> Self {
+        match value {
+            Bson::RegularExpression(_) => Self::Pattern,
+            Bson::Document(document) => Self::of_written(document),
+            Bson::Array(items) => items.iter().map(Self::of_written_value).max().unwrap_or(Self::Plain),
+            _ => Self::Plain,
+        }
+    }
 
     /// What both demand together.
     pub(super) fn and(self, other: Self) -> Self {

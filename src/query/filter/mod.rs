@@ -259,7 +259,12 @@ impl Filter {
 
     /// What it demands. No server knows the conditions of the service.
     pub fn demand(&self) -> Demand {
-        if self.inner.has_own { Demand::Service } else { self.tree().demand() }
+        if self.inner.has_own {
+            return Demand::Service;
+        }
+        // What stands beside a condition that always or never holds is not in the tree. A server would get it as it is written.
+        let demand = self.tree().demand();
+        if demand < Demand::of_written(self.document()) { Demand::Service } else { demand }
     }
 
     /// The document that MongoDB is sent.
