@@ -55,7 +55,7 @@ enum Searched {
     None,
     /// They are as the objects say.
     Fitting,
-    /// They are otherwise, and were read.
+    /// They are otherwise, and were read; perhaps there are none to change.
     Other,
 }
 
@@ -144,9 +144,9 @@ impl Keeper {
             return Ok(KeptUnit { unit: kept, gone: Vec::new(), searched: Searched::None });
         }
         let Kept { changes, is_other } = keeping::kept(&basis.types, unit, stored);
-        let searched = match (changes.is_empty(), is_other) {
-            (true, _) => Searched::None,
-            (false, true) => Searched::Other,
+        let searched = match (is_other, changes.is_empty()) {
+            (true, _) => Searched::Other,
+            (false, true) => Searched::None,
             (false, false) => Searched::Fitting,
         };
         kept.changes.extend(changes);
