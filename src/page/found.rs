@@ -112,8 +112,8 @@ pub fn with_number(line: &str, id: i64) -> String {
     format!("{line} (#{id})")
 }
 
-/// The objects that have a text in a value, or the number that it names. The search of the service takes the place of
-/// this one.
+/// The objects that have a text as a part of a value, or the number that it names: for references, where a part of a name is
+/// enough.
 ///
 /// # Errors
 /// Errors of the store.

@@ -16,7 +16,9 @@ search = Suchen
 search-hint = Nummer oder Text
 search-title = Suche: { $text }
 search-none = Nichts gefunden für „{ $text }“.
-search-ask = Geben Sie die Nummer eines Objekts oder einen Teil eines Wertes ein.
+search-ask = Geben Sie die Nummer eines Objekts oder Wörter seiner Werte ein.
+search-incomplete = Das Verzeichnis der Wörter entsteht noch. Objekte können fehlen.
+found-more = Die ersten { $count } Objekte. Es gibt mehr: Fügen Sie ein Wort hinzu.
 found = { $count ->
     [one] { $count } Objekt gefunden
    *[other] { $count } Objekte gefunden

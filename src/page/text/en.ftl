@@ -16,7 +16,9 @@ search = Search
 search-hint = Number or text
 search-title = Search: { $text }
 search-none = Nothing found for “{ $text }”.
-search-ask = Type a number of an object, or a part of a value.
+search-ask = Type a number of an object, or words of its values.
+search-incomplete = The index of words is still being made. Objects may be missing.
+found-more = The first { $count } objects. There are more: add a word.
 found = { $count ->
     [one] { $count } object found
    *[other] { $count } objects found

@@ -409,7 +409,7 @@ on_each_store! {
         a_rack(app).await;
         for (filter, told) in [
             (json!({"time": {"$gt": "2026-01-31T04:23:56.488000"}}), "time holds dates, and a text is no date; write {\"$date\": \"2026-01-31T04:23:56.488Z\"}"),
-            (json!({"action": "edit"}), "action holds one of CREATE, EDIT, DELETE, ACTIVE_CHANGE, CLEAN, IMPORT, REVERT, OUTSIDE, did you mean EDIT?"),
+            (json!({"action": "edit"}), "action holds one of CREATE, EDIT, DELETE, ACTIVE_CHANGE, CLEAN, MIGRATE, IMPORT, REVERT, OUTSIDE, did you mean EDIT?"),
             (json!({"resource": "object"}), "resource holds one of objects, types, categories, did you mean objects?"),
             (json!({"user_id": "1"}), "user_id holds numbers, and a text is no number; write 1"),
         ] {
