@@ -262,7 +262,7 @@ impl Filter {
         if self.inner.has_own {
             return Demand::Service;
         }
-        // What stands beside a condition that always or never holds is not in the tree. A server would get it as it is written.
+        // A condition next to one that always or never holds is not in the tree. A server would get it as it is written.
         let demand = self.tree().demand();
         if demand < Demand::of_written(self.document()) { Demand::Service } else { demand }
     }

@@ -49,7 +49,9 @@ on_each_store! {
         let target = app.create_object(host, &json!({"name": "h"})).await;
         let id = app.create_object(kind, &json!({"purpose": "a", "note": "", "host": target})).await;
         assert_eq!(app.delete(&format!("/objects/{target}?on_references=clear")).await.status, 200);
-        assert_eq!(app.put(&format!("/types/{kind}"), &fields(&["host", "note"])).await.status, 202);
+        let mut stricter = fields(&["host", "note"]);
+        stricter["enforce"] = json!("new");
+        assert_eq!(app.put(&format!("/types/{kind}"), &stricter).await.status, 202);
         let path = format!("/objects/{id}");
         let read = app.get(&format!("{path}/native")).await.json();
         assert_eq!(app.put(&path, &read).await.status, 200);
