@@ -179,8 +179,12 @@ fn plain_texts(value: Value<'_>, depth: usize, texts: &mut Vec<String>) -> Resul
     Ok(())
 }
 
+/// What of a field decides about terms: its name, whether it is searched, whether it refers to objects, and its options with
+/// their labels.
+pub type FieldShape = (String, bool, bool, Vec<(String, String)>);
+
 /// What of a type decides about the terms of its objects: two types that agree in it give the same terms.
-pub fn shape(object_type: &ObjectType) -> Vec<(String, bool, bool, Vec<(String, String)>)> {
+pub fn shape(object_type: &ObjectType) -> Vec<FieldShape> {
     let of_field = |field: &Field| {
         let options = field.options.iter().filter(|_| field.has_choice() && is_searched(field));
         let options = options.map(|option| (option.name.clone(), option.label.clone())).collect();

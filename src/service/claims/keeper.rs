@@ -111,7 +111,7 @@ impl Keeper {
                 }
                 // Perhaps of what search knows, which is otherwise while it is being made.
                 Err(StoreError::Stale) if searched == Searched::Fitting && !is_read => {
-                    (is_read, was_stale) = (true, true)
+                    (is_read, was_stale) = (true, true);
                 }
                 Err(StoreError::Stale) if searched == Searched::Other && is_read && !depends => {}
                 // Nothing else of the unit was read before.

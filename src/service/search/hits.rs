@@ -129,7 +129,7 @@ struct Show<'d> {
 struct Text {
     /// The field in the type; nothing for the id.
     field: Option<usize>,
-    text: String,
+    written: String,
     marks: Vec<Range<usize>>,
     rank: Rank,
 }
@@ -153,7 +153,7 @@ impl Show<'_> {
             r#match: kind,
             field: field.map_or_else(|| "public_id".to_owned(), |field| field.name.clone()),
             field_label: field.map_or_else(|| "public_id".to_owned(), |field| field.label.clone()),
-            text: pieces(&best.text, &best.marks),
+            text: pieces(&best.written, &best.marks),
         })
     }
 
@@ -163,7 +163,7 @@ impl Show<'_> {
         let mut take = |field: Option<usize>, text: &str| {
             let (marks, rank) = self.marked(text);
             if !marks.is_empty() && best.as_ref().is_none_or(|best| rank > best.rank) {
-                best = Some(Text { field, text: text.to_owned(), marks, rank });
+                best = Some(Text { field, written: text.to_owned(), marks, rank });
             }
         };
         if self.question.words.iter().any(|asked| asked.id == Some(public_id)) {
@@ -268,14 +268,14 @@ mod tests {
     fn marked_words_are_pieces_of_their_own() {
         assert_eq!(shown("web-1 and web-2", &[0..5, 10..15]), "<web-1> and <web-2>");
         assert_eq!(shown("none", &[]), "none");
-        assert_eq!(shown("all", &[0..3]), "<all>");
+        assert_eq!(shown("all", std::slice::from_ref(&(0..3))), "<all>");
     }
 
     #[test]
     fn a_long_text_is_cut_around_its_first_mark() {
         let text = format!("{} word {}", "é".repeat(300), "x".repeat(300));
         let at = text.find("word").expect("it is there");
-        let shown = shown(&text, &[at..at + 4]);
+        let shown = shown(&text, std::slice::from_ref(&(at..at + 4)));
         assert!(shown.starts_with("...éé") && shown.contains("é <word> x") && shown.ends_with("x..."), "{shown}");
         assert!(shown.chars().count() <= LONGEST_TEXT + 8, "{shown}");
     }
