@@ -155,8 +155,9 @@ fn text(random: &mut Random) -> String {
     let separators = [" ", " ", ", ", " (", "/"];
     let mut text = (*random.pick(&WORDS)).to_owned();
     for _ in 1..count {
-        text.push_str(random.pick(&separators));
-        text.push_str(random.pick(&WORDS));
+        for part in [random.pick(&separators), random.pick(&WORDS)] {
+            text.push_str(part);
+        }
     }
     if random.percent(30) { format!("{text}-{}", random.below(50)) } else { text }
 }
