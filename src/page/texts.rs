@@ -147,7 +147,9 @@ mod tests {
                 let values: Vec<(&str, Said<'_>)> =
                     variables.iter().map(|name| (name.as_str(), Said::Number(2))).collect();
                 let text = Texts(index).with(&key, &values);
-                assert!(text != key && !text.contains("{$"), "{key}: {text}");
+                // A text that is missing is its key; a text may also be the word that is its key.
+                let is_written = text != key || file.contains(&format!("\n{key} = {key}\n"));
+                assert!(is_written && !text.contains("{$"), "{key}: {text}");
             }
         }
     }
