@@ -12,10 +12,9 @@ use crate::domain::object_type::ObjectType;
 use crate::http::error::ApiError;
 use crate::query::{Filter, Limits, Sort};
 use crate::render::summary_line;
+use crate::service::ListQuery;
 use crate::service::objects::{self, View};
-use crate::service::resource::Listed;
 use crate::service::types::catalog::Types;
-use crate::service::{ListQuery, Through};
 use crate::store::Documents;
 
 /// The right whose holders see the values of password fields.
@@ -39,22 +38,9 @@ pub struct Named {
 /// # Errors
 /// Errors of the store.
 pub async fn some(visitor: &Visitor, filter: Filter, sort: Sort, limit: u64) -> Result<(Documents, u64), ApiError> {
-    let query = ListQuery {
-        filter,
-        stages: None,
-        sort,
-        page: 1,
-        limit,
-        projection: None,
-        explain: false,
-        // So the page is in memory as a whole.
-        keyed: true,
-        through: Through::default(),
-    };
-    match objects::list_objects(visitor.services(), &visitor.caller, query, View::Native).await? {
-        Listed::Keyed(page, _) | Listed::Page(page) => Ok((page.documents, page.total)),
-        Listed::Chunked(_) | Listed::Explained(_) => Ok((Documents::new(), 0)),
-    }
+    let query = ListQuery::first(filter, sort, limit);
+    let listed = objects::list_objects(visitor.services(), &visitor.caller, query, View::Native).await?;
+    Ok(listed.into_page().map(|page| (page.documents, page.total)).unwrap_or_default())
 }
 
 /// The types as they are.

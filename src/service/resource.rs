@@ -54,6 +54,14 @@ impl Listed {
         }
     }
 
+    /// The page that is in memory; nothing for one that is read in parts, or only explained.
+    pub fn into_page(self) -> Option<Page> {
+        match self {
+            Self::Page(page) | Self::Keyed(page, _) => Some(page),
+            Self::Chunked(_) | Self::Explained(_) => None,
+        }
+    }
+
     /// The same without the proposal of an index, which does not help when the question itself is probably wrong.
     #[must_use]
     pub fn without_hint(self) -> Self {

@@ -25,19 +25,17 @@ use inventory_service::service::accounts::{AccountError, AccountParts, Accounts,
 use inventory_service::service::upkeep::migrations;
 use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, KEYS, USERS};
-use inventory_service::store::inspection::Finding;
-use inventory_service::store::{
-    AggregateQuery, Change, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store, StoreError, Total,
-    Traits, Unit,
-};
+use inventory_service::store::{Change, FindQuery, Store, StoreError, Total, Unit};
 use tempfile::TempDir;
+
+use crate::support::watched::{Watched, Watcher};
 
 const MAX_TIME: Duration = Duration::from_secs(10);
 const ADMIN_PASSWORD: &str = "correct horse";
 
 /// A store of its own for each test, a clock that does not advance, and settings that cost little.
 struct World {
-    store: Arc<CountingStore>,
+    store: Arc<Watched<Finds>>,
     clock: Arc<ManualClock>,
     settings: AuthSettings,
     directory: TempDir,
@@ -46,7 +44,7 @@ struct World {
 impl World {
     async fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let store = Arc::new(CountingStore { inner: open_store(directory.path()).await, finds: AtomicU64::new(0) });
+        let store = Arc::new(Watched { inner: open_store(directory.path()).await, watcher: Arc::default() });
         store.prepare(ALL).await.expect("collections");
         let noon = "2026-01-01T12:00:00Z".parse().expect("a time");
         Self { store, clock: Arc::new(ManualClock::new(noon)), settings: cheap_settings(), directory }
@@ -318,9 +316,9 @@ async fn unknown_and_wrong_ask_the_store_the_same_questions() {
     let accounts = world.accounts().await;
     let mut questions = Vec::new();
     for user_name in ["admin", "nobody"] {
-        let before = world.store.finds();
+        let before = world.store.watcher.count();
         refusal(login(&accounts, user_name, "wrong").await);
-        questions.push(world.store.finds() - before);
+        questions.push(world.store.watcher.count() - before);
     }
     assert_eq!(questions[0], questions[1]);
 }
@@ -413,11 +411,11 @@ async fn a_request_costs_no_store_call_as_long_as_nothing_changes() {
     let accounts = world.accounts().await;
     let login = login(&accounts, "admin", ADMIN_PASSWORD).await.expect("signed in");
     recognise(&accounts, &login).await.expect("recognised");
-    let before = world.store.finds();
+    let before = world.store.watcher.count();
     for _ in 0..100 {
         recognise(&accounts, &login).await.expect("recognised");
     }
-    assert_eq!(world.store.finds(), before);
+    assert_eq!(world.store.watcher.count(), before);
 }
 
 #[tokio::test]
@@ -624,12 +622,12 @@ async fn names_cost_one_question_for_all_that_are_not_known_yet() {
     let full = User { first_name: Some("Ada".into()), last_name: Some("Lovelace".into()), ..ada(&world) };
     world.add_user(full, "a password").await;
     let directory = Directory::new(world.store.clone(), MAX_TIME);
-    let before = world.store.finds();
+    let before = world.store.watcher.count();
     let names = directory.user_names(&[1, 7, 7, 99]).await.expect("names");
-    assert_eq!(world.store.finds(), before + 1);
+    assert_eq!(world.store.watcher.count(), before + 1);
     assert_eq!((names[&1].as_ref(), names[&7].as_ref(), names.get(&99)), ("admin", "Ada Lovelace", None));
     assert_eq!(directory.user_names(&[1, 7, 99]).await.expect("names"), names);
-    assert_eq!(world.store.finds(), before + 1);
+    assert_eq!(world.store.watcher.count(), before + 1);
 }
 
 #[tokio::test]
@@ -665,64 +663,22 @@ async fn numbers_that_another_tool_stored_in_another_type_are_read() {
 }
 
 /// Counts the questions that reach the store.
-struct CountingStore {
-    inner: Arc<dyn Store>,
-    finds: AtomicU64,
-}
+#[derive(Default)]
+struct Finds(AtomicU64);
 
-impl CountingStore {
-    fn finds(&self) -> u64 {
-        self.finds.load(Ordering::Relaxed)
+impl Finds {
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 #[async_trait]
-impl Store for CountingStore {
-    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        self.inner.prepare(collections).await
-    }
-
-    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
+impl Watcher for Finds {
+    async fn find(&self, _: &dyn Store, _: &str, _: &FindQuery, total: Total) -> Result<(), StoreError> {
         if total == Total::Unasked {
-            self.finds.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
-        self.inner.read(collection, query, total).await
-    }
-
-    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
-        self.inner.frozen(max_time).await
-    }
-
-    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        self.inner.explain(collection, query).await
-    }
-
-    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
-        self.inner.aggregate(collection, query).await
-    }
-
-    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
-        self.inner.reserve_ids(collection, count).await
-    }
-
-    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        self.inner.commit(unit).await
-    }
-
-    fn revision(&self, collection: &str) -> u64 {
-        self.inner.revision(collection)
-    }
-
-    async fn health(&self) -> Result<Health, StoreError> {
-        self.inner.health().await
-    }
-
-    async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
-        self.inner.inspect(collections, now).await
-    }
-
-    fn traits(&self) -> Traits {
-        self.inner.traits()
+        Ok(())
     }
 }
 

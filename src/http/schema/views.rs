@@ -301,8 +301,8 @@ pub struct DanglingReferences {
 /// Objects that have all words.
 #[derive(Serialize, ToSchema)]
 pub struct FoundObjects {
-    /// The objects: first those of which all of a value is what was asked for, then those with all words, then those with a
-    /// word that begins like the last one. Each of these by type and id.
+    /// The objects. First come those with a value that is the whole question, then those with all words. Last come those with a
+    /// word that begins like the last one. Within each group they are in the order of types and ids.
     pub results: Vec<FoundObject>,
     /// How many there are on this page.
     pub count: u64,

@@ -10,9 +10,9 @@ use crate::page::address::of_type;
 use crate::page::found::{may_read, types};
 use crate::page::visitor::Visitor;
 use crate::query::{Filter, Sort};
+use crate::service::ListQuery;
 use crate::service::types::catalog::VIEW_TYPES;
 use crate::service::types::categories::{Node, read_forest};
-use crate::service::{ListQuery, Through};
 
 /// The right to see categories.
 const VIEW_CATEGORIES: &str = "base.framework.category.view";
@@ -58,17 +58,7 @@ impl Tree {
         let mut placed = HashSet::new();
         let mut branches = Vec::new();
         if visitor.may(VIEW_CATEGORIES) {
-            let all = ListQuery {
-                filter: Filter::all(),
-                stages: None,
-                sort: Sort::by("public_id", false),
-                page: 1,
-                limit: 1,
-                projection: None,
-                explain: false,
-                keyed: false,
-                through: Through::default(),
-            };
+            let all = ListQuery::first(Filter::all(), Sort::by("public_id", false), 1);
             let forest = read_forest(visitor.services(), &visitor.caller, &all).await?;
             branches = forest.roots().iter().map(|node| branch(node, &leaves, &mut placed)).collect();
         }

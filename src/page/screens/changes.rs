@@ -15,10 +15,9 @@ use crate::page::parts::value::clipped;
 use crate::page::parts::{moment, story};
 use crate::page::visitor::Visitor;
 use crate::query::{Filter, Limits, Sort};
+use crate::service::ListQuery;
 use crate::service::history::entries::list_entries;
-use crate::service::resource::{Listed, decode};
-use crate::service::{ListQuery, Through};
-use crate::store::Documents;
+use crate::service::resource::decode;
 
 /// How many entries a page has.
 const ENTRIES: u64 = 50;
@@ -37,21 +36,10 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     if let Some(before) = visitor.guest.asked("before").and_then(number_in) {
         condition.insert("sequence", doc! { "$lt": before });
     }
-    let query = ListQuery {
-        filter: Filter::parse(&condition, &Limits::NONE)?,
-        stages: None,
-        sort: Sort::by("sequence", true),
-        page: 1,
-        limit: ENTRIES,
-        projection: None,
-        explain: false,
-        keyed: true,
-        through: Through::default(),
-    };
-    let found = match list_entries(visitor.services(), &visitor.caller, query).await? {
-        Listed::Keyed(page, _) | Listed::Page(page) => page.documents,
-        Listed::Chunked(_) | Listed::Explained(_) => Documents::new(),
-    };
+    let filter = Filter::parse(&condition, &Limits::NONE)?;
+    let query = ListQuery::first(filter, Sort::by("sequence", true), ENTRIES);
+    let listed = list_entries(visitor.services(), &visitor.caller, query).await?;
+    let found = listed.into_page().unwrap_or_default().documents;
     let mut entries = Vec::new();
     for entry in found.iter() {
         entries.push(story::plain(texts, &decode(entry)?));

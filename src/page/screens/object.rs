@@ -27,9 +27,8 @@ use crate::service::history::revert::{Revert, revert_object};
 use crate::service::objects::references::referring_to;
 use crate::service::objects::{get_object, rendering};
 use crate::service::precondition::IfMatch;
-use crate::service::resource::{Listed, Objects, decode};
-use crate::service::{ErrorCode, ListQuery, Services, Through};
-use crate::store::Documents;
+use crate::service::resource::{Objects, decode};
+use crate::service::{ErrorCode, ListQuery, Services};
 
 /// How many entries of the history are shown at first, and at most.
 const ENTRIES: u64 = 10;
@@ -124,21 +123,9 @@ pub async fn count_referring(visitor: &Visitor, object: &RawDocument) -> Result<
 /// The newest entries of the history, as sentences.
 async fn entries(visitor: &Visitor, id: i64) -> Result<Vec<story::Entry>, ApiError> {
     let limit = if visitor.guest.asked("history") == Some("all") { ALL_ENTRIES } else { ENTRIES };
-    let query = ListQuery {
-        filter: Filter::all(),
-        stages: None,
-        sort: Sort::by("sequence", true),
-        page: 1,
-        limit,
-        projection: None,
-        explain: false,
-        keyed: true,
-        through: Through::default(),
-    };
-    let entries = match history_of::<Objects>(visitor.services(), &visitor.caller, id, query).await? {
-        Listed::Keyed(page, _) | Listed::Page(page) => page.documents,
-        Listed::Chunked(_) | Listed::Explained(_) => Documents::new(),
-    };
+    let query = ListQuery::first(Filter::all(), Sort::by("sequence", true), limit);
+    let listed = history_of::<Objects>(visitor.services(), &visitor.caller, id, query).await?;
+    let entries = listed.into_page().unwrap_or_default().documents;
     // The object may be gone, if this is its past.
     let present = get_object(visitor.services(), &visitor.caller, id).await.ok();
     let type_id = present.as_deref().or(entries.first()).and_then(|document| integer(document, "type_id"));

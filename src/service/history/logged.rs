@@ -17,7 +17,7 @@ use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::objects::get_object;
-use crate::service::queries::list_query::{ListQuery, Through};
+use crate::service::queries::list_query::ListQuery;
 use crate::service::resource::{Listed, Objects, Resource};
 use crate::service::services::Services;
 use crate::store::collections::LOGS;
@@ -144,22 +144,10 @@ async fn first(
     filter: Filter,
     limit: u64,
 ) -> Result<Vec<RawDocumentBuf>, ServiceError> {
-    let sort = Sort::by("sequence", true);
-    let query = ListQuery {
-        filter,
-        stages: None,
-        sort,
-        page: 1,
-        limit,
-        projection: None,
-        explain: false,
-        keyed: false,
-        through: Through::default(),
-    };
-    match list(services, caller, services.feed.former_types().await?, &query).await? {
-        Listed::Page(page) => Ok(page.documents.iter().map(ToOwned::to_owned).collect()),
-        _ => Ok(Vec::new()),
-    }
+    let query = ListQuery { keyed: false, ..ListQuery::first(filter, Sort::by("sequence", true), limit) };
+    let listed = list(services, caller, services.feed.former_types().await?, &query).await?;
+    let page = listed.into_page().unwrap_or_default();
+    Ok(page.documents.iter().map(ToOwned::to_owned).collect())
 }
 
 /// An entry of DATAGERRY whose object the caller may see.

@@ -48,6 +48,22 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
+    /// The first documents of a filter in an order, whole and with their number.
+    pub fn first(filter: Filter, sort: Sort, limit: u64) -> Self {
+        Self {
+            filter,
+            stages: None,
+            sort,
+            page: 1,
+            limit,
+            projection: None,
+            explain: false,
+            // So the page is in memory as a whole.
+            keyed: true,
+            through: Through::default(),
+        }
+    }
+
     /// The query to the store.
     pub fn to_find(&self, services: &Services) -> FindQuery {
         FindQuery {

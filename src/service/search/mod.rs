@@ -15,17 +15,10 @@
 //! What an object refers to is not in its terms. The question looks for objects whose summaries have the word, and then for
 //! objects that refer to them.
 //!
-//! | file | what it does |
-//! |---|---|
-//! | `documents` | makes and reads the documents |
-//! | `keeping` | gives the changes of documents for changes of objects and types |
-//! | `state` | says what is to be made |
-//! | `building` | makes it |
-//! | `question` | the words that are asked for, and whether a document has them |
-//! | `reading` | reads documents for a caller |
-//! | `targets` | finds objects whose summaries have the words |
-//! | `finding` | finds the objects of a page, in their order |
-//! | `hits` | shows what matched |
+//! A change passes `keeping`, which gives the changes of documents. `state` says what is to be made, and `building` makes it.
+//!
+//! A question is taken apart in `question`. `targets` finds objects whose summaries have its words, and `finding` those of a
+//! page, in their order. Both read through `reading`, which knows the caller. `hits` shows what matched.
 
 pub mod building;
 pub mod documents;

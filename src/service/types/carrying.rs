@@ -72,8 +72,8 @@ impl<'a> States<'a> {
 /// The decision of a change, with what it does to the objects of the type.
 ///
 /// # Errors
-/// Steps that do not fit, objects with which they cannot be made or that break new rules, another number of objects than expected,
-/// a missing right or permission; errors of the store.
+/// When the steps do not fit the types, or cannot be made with all objects. When objects break new rules, or another number of
+/// them is expected. When the caller lacks a right or a permission. Errors of the store.
 pub(super) async fn decided(
     services: &Services,
     caller: &Caller,

@@ -123,6 +123,16 @@ async fn read(
 }
 
 impl Look {
+    /// One line about all objects that are wrong in one way. `line` makes it of their number and of the first ids.
+    fn complain(&mut self, wrong: &BTreeSet<i64>, line: impl FnOnce(String, String) -> String) {
+        if wrong.is_empty() {
+            return;
+        }
+        self.wrong += wrong.len() as u64;
+        let ids: Vec<String> = wrong.iter().take(MOST_IDS).map(i64::to_string).collect();
+        self.listed.push(line(counted(wrong.len() as u64, "object"), ids.join(", ")));
+    }
+
     fn add(&mut self, collection: &str, kind: Stored, document: &RawDocument, problems: &[String]) {
         self.wrong += 1;
         if self.listed.len() >= MOST_LISTED {
@@ -191,17 +201,12 @@ impl Claimed {
 
     fn complain(mut self, look: &mut Look) {
         self.wrong.extend(self.objects.values());
-        if self.wrong.is_empty() {
-            return;
-        }
-        look.wrong += self.wrong.len() as u64;
-        let ids: Vec<String> = self.wrong.iter().take(MOST_IDS).map(i64::to_string).collect();
-        let objects = counted(self.wrong.len() as u64, "object");
-        look.listed.push(format!(
-            "{CLAIMS}: the unique values of {objects} are not claimed as they are, for instance of {}: another tool has changed \
-             them; send \"unique\": false for the field, then what it was",
-            ids.join(", ")
-        ));
+        look.complain(&self.wrong, |objects, ids| {
+            format!(
+                "{CLAIMS}: the unique values of {objects} are not claimed as they are, for instance of {ids}: another tool has \
+                 changed them; send \"unique\": false for the field, then what it was"
+            )
+        });
     }
 }
 
@@ -253,17 +258,12 @@ impl Searched {
             return;
         }
         self.wrong.extend(self.hashes.keys());
-        if self.wrong.is_empty() {
-            return;
-        }
-        look.wrong += self.wrong.len() as u64;
-        let ids: Vec<String> = self.wrong.iter().take(MOST_IDS).map(i64::to_string).collect();
-        let objects = counted(self.wrong.len() as u64, "object");
-        look.listed.push(format!(
-            "{SEARCH}: the words of {objects} are not those of their values, for instance of {}: another tool has changed them; \
-             inventory-service reindex makes them again",
-            ids.join(", ")
-        ));
+        look.complain(&self.wrong, |objects, ids| {
+            format!(
+                "{SEARCH}: the words of {objects} are not those of their values, for instance of {ids}: another tool has changed \
+                 them; inventory-service reindex makes them again"
+            )
+        });
     }
 }
 

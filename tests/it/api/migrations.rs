@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::people::Person;
 use crate::differential::number;
+use crate::differential::random::Random;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
 
 fn field(kind: &str, name: &str) -> Value {
@@ -374,63 +375,47 @@ on_each_store! {
     async fn plan_and_outcome_agree_for_types_and_changes_by_chance(app) {
         let rounds = number("INVENTORY_MIGRATION_ROUNDS").unwrap_or(12);
         let seed = number("INVENTORY_MIGRATION_SEED").unwrap_or(0x5eed_0044);
-        let mut chance = Chance(seed);
+        let mut random = Random::new(seed, 0);
         for round in 0..rounds {
-            let told = one_round(app, &mut chance, round).await;
+            let told = one_round(app, &mut random, round).await;
             assert!(told.is_empty(), "seed {seed}, round {round}: {told}");
         }
     }
 }
 
-/// Numbers by chance, the same in each run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-
-    fn of<T: Clone>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).expect("it is small")].clone()
-    }
-}
-
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-fn any_fields(chance: &mut Chance) -> Vec<Value> {
+fn any_fields(random: &mut Random) -> Vec<Value> {
     let mut fields = Vec::new();
     for name in NAMES {
-        if chance.below(4) == 0 {
+        if random.below(4) == 0 {
             continue;
         }
-        let kind = chance.of(&["text", "number", "checkbox", "date", "select", "json", "ip", "refs"]);
+        let kind = *random.pick(&["text", "number", "checkbox", "date", "select", "json", "ip", "refs"]);
         let mut made = field(kind, name);
         if kind == "select" {
             made["options"] = json!([{"name": "x", "label": "x"}, {"name": "1", "label": "1"}]);
         }
-        if chance.below(5) == 0 {
+        if random.below(5) == 0 {
             made["required"] = true.into();
         }
-        if kind == "text" && chance.below(4) == 0 {
-            made["regex"] = chance.of(&["[a-z]+", "[0-9x]*"]).into();
+        if kind == "text" && random.below(4) == 0 {
+            made["regex"] = (*random.pick(&["[a-z]+", "[0-9x]*"])).into();
         }
         fields.push(made);
     }
     fields
 }
 
-fn any_steps(chance: &mut Chance, new: &[Value]) -> Vec<Value> {
+fn any_steps(random: &mut Random, new: &[Value]) -> Vec<Value> {
     let mut steps = Vec::new();
-    for _ in 0..=chance.below(3) {
-        let name = chance.of(&NAMES);
+    for _ in 0..=random.below(3) {
+        let name = *random.pick(&NAMES);
         let kind = new.iter().find(|field| field["name"] == name).map_or(json!("text"), |field| field["type"].clone());
-        steps.push(match chance.below(6) {
-            0 => json!({"rename": {"from": name, "to": chance.of(&NAMES)}}),
-            1 | 2 => json!({"convert": {"field": name, "to": kind, "on_error": chance.of(&["refuse", "null", "keep"])}}),
-            3 => json!({"set_default": {"field": name, "value": chance.of(&[json!("x"), json!(1), json!(true)]), "where": chance.of(&["missing", "null"])}}),
+        steps.push(match random.below(6) {
+            0 => json!({"rename": {"from": name, "to": random.pick(&NAMES)}}),
+            1 | 2 => json!({"convert": {"field": name, "to": kind, "on_error": random.pick(&["refuse", "null", "keep"])}}),
+            3 => json!({"set_default": {"field": name, "value": random.pick(&[json!("x"), json!(1), json!(true)]), "where": random.pick(&["missing", "null"])}}),
             4 => json!({"map_options": {"field": name, "map": {"x": "1", "y": null}}}),
             _ => json!({"drop": {"field": name}}),
         });
@@ -439,7 +424,7 @@ fn any_steps(chance: &mut Chance, new: &[Value]) -> Vec<Value> {
 }
 
 /// A type, its objects, and one change of both. Says what is wrong; nothing if all is as it should be.
-async fn one_round(app: &TestApp, chance: &mut Chance, round: u64) -> String {
+async fn one_round(app: &TestApp, random: &mut Random, round: u64) -> String {
     let free: Vec<Value> = NAMES.iter().map(|name| field("json", name)).collect();
     let id = app.created("/types/", &json!({"name": format!("thing-{round}"), "author_id": 1, "fields": free})).await;
     let values = [
@@ -455,19 +440,20 @@ async fn one_round(app: &TestApp, chance: &mut Chance, round: u64) -> String {
         json!(["x"]),
     ];
     for _ in 0..6 {
-        let fields: Map<String, Value> = NAMES.iter().map(|name| ((*name).to_owned(), chance.of(&values))).collect();
+        let fields: Map<String, Value> =
+            NAMES.iter().map(|name| ((*name).to_owned(), random.pick(&values).clone())).collect();
         app.create_object(id, &fields.into()).await;
     }
     // A first change leaves values that the type does not explain.
-    let first = json!({"fields": any_fields(chance), "enforce": "new"});
+    let first = json!({"fields": any_fields(random), "enforce": "new"});
     assert_eq!(app.patch(&format!("/types/{id}"), &first).await.status, 202, "{first}");
     let list = format!("/objects/?limit=0&sort=public_id&filter={{\"type_id\":{id}}}");
     let stored = app.get(&list).await.json()["results"].clone();
     let rendered = app.get(&format!("{list}&view=render")).await.results("/type_information/fields");
     let moment = newest(app, 1).await[0]["sequence"].as_i64().expect("a sequence");
-    let new = any_fields(chance);
-    let mut asked = json!({"fields": new, "migration": any_steps(chance, &new)});
-    if chance.below(2) == 0 {
+    let new = any_fields(random);
+    let mut asked = json!({"fields": new, "migration": any_steps(random, &new)});
+    if random.below(2) == 0 {
         asked["enforce"] = "new".into();
     }
     let path = format!("/types/{id}");

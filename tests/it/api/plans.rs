@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::people::Person;
+use crate::differential::random::Random;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
 
 /// The plan of a patch.
@@ -30,44 +31,28 @@ fn with(mut field: Value, member: &str, value: Value) -> Value {
     field
 }
 
-/// Numbers by chance, the same in each run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        let place = usize::try_from(self.below(all.len() as u64)).expect("it is small");
-        &all[place]
-    }
-}
-
 /// A field by chance. `racks` and `rooms` are types that it may refer to.
-fn any_field(chance: &mut Chance, name: &str, (racks, rooms): (i64, i64)) -> Value {
+fn any_field(random: &mut Random, name: &str, (racks, rooms): (i64, i64)) -> Value {
     let kinds = ["text", "textarea", "select", "number", "checkbox", "date", "ref", "json", "password", "email"];
-    let kind = *chance.of(&kinds);
+    let kind = *random.pick(&kinds);
     let mut made = field(kind, name);
-    if chance.below(3) == 0 {
+    if random.below(3) == 0 {
         made["required"] = true.into();
-        if chance.below(3) == 0 && kind == "number" {
+        if random.below(3) == 0 && kind == "number" {
             made["value"] = "7".into();
         }
     }
     match kind {
-        "text" | "textarea" | "password" if chance.below(2) == 0 => {
-            made["regex"] = (*chance.of(&["[a-z]+", "[0-9]*", "a|b|", "\\d{4}-.*"])).into();
+        "text" | "textarea" | "password" if random.below(2) == 0 => {
+            made["regex"] = (*random.pick(&["[a-z]+", "[0-9]*", "a|b|", "\\d{4}-.*"])).into();
         }
         "select" => {
             made["options"] =
-                json!([{"name": chance.of(&["a", "b", "12"]), "label": "one"}, {"name": "", "label": "none"}]);
+                json!([{"name": random.pick(&["a", "b", "12"]), "label": "one"}, {"name": "", "label": "none"}]);
         }
         "ref" => {
-            made["ref_types"] = chance.of(&[json!([racks]), json!([rooms]), json!([racks, rooms]), json!([])]).clone();
+            made["ref_types"] =
+                random.pick(&[json!([racks]), json!([rooms]), json!([racks, rooms]), json!([])]).clone();
         }
         _ => {}
     }
@@ -207,11 +192,11 @@ on_each_store! {
             json!(null), json!(""), json!("a"), json!("b"), json!("12"), json!("2026-01-31"), json!(3), json!(2.5), json!(true),
             json!({"$date": 1_700_000_000_000_i64}), json!([]), json!(["a"]), json!({"x": 1}), json!(a_rack), json!(a_room),
         ];
-        let mut chance = Chance(0x5eed_0044);
+        let mut random = Random::new(0x5eed_0044, 0);
         let mut made: Vec<Value> = Vec::new();
         for _ in 0..40 {
             let fields: serde_json::Map<String, Value> =
-                names.iter().map(|name| ((*name).to_owned(), chance.of(&values).clone())).collect();
+                names.iter().map(|name| ((*name).to_owned(), random.pick(&values).clone())).collect();
             made.push(json!({"type_id": id, "author_id": 1, "fields": fields}));
         }
         let stored = app.post("/objects/bulk?atomic=true", &Value::from(made)).await;
@@ -221,12 +206,12 @@ on_each_store! {
         for round in 0..20 {
             let mut fields: Vec<Value> = Vec::new();
             for name in names {
-                if chance.below(4) > 0 {
-                    fields.push(any_field(&mut chance, name, (racks, rooms)));
+                if random.below(4) > 0 {
+                    fields.push(any_field(&mut random, name, (racks, rooms)));
                 }
             }
-            if chance.below(4) == 0 {
-                fields.push(any_field(&mut chance, "new", (racks, rooms)));
+            if random.below(4) == 0 {
+                fields.push(any_field(&mut random, "new", (racks, rooms)));
             }
             let patch = json!({"fields": fields, "enforce": "new"});
             let planned = plan(app, id, &patch).await;

@@ -4,26 +4,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bson::DateTime;
 use inventory_service::store::collections::{LOGS, OBJECTS};
-use inventory_service::store::inspection::Finding;
-use inventory_service::store::{
-    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Step, Store, StoreError,
-    Total, Traits, Unit,
-};
+use inventory_service::store::{AggregateQuery, FindQuery, Step, Store, StoreError, Total};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, fields, send};
 use crate::support::mongod::{Deployment, shared};
+use crate::support::watched::{Watched, Watcher};
 
 /// Has each question explained, and notes those that scan.
-struct Planned {
-    inner: Arc<dyn Store>,
-    scans: Scans,
-}
-
-type Scans = Arc<Mutex<Vec<String>>>;
+#[derive(Default)]
+struct Plans(Mutex<Vec<String>>);
 
 /// Whether a plan examines all documents somewhere.
 fn scans(plan: &Step) -> bool {
@@ -34,84 +26,34 @@ fn scans(plan: &Step) -> bool {
     }
 }
 
-impl Planned {
-    async fn note(&self, collection: &str, query: &FindQuery) -> Result<(), StoreError> {
+#[async_trait]
+impl Watcher for Plans {
+    async fn find(&self, store: &dyn Store, collection: &str, query: &FindQuery, _: Total) -> Result<(), StoreError> {
         if [LOGS, OBJECTS].contains(&collection) {
-            let plan = self.inner.explain(collection, query).await?.plan;
+            let plan = store.explain(collection, query).await?.plan;
             if scans(&plan) {
                 let (filter, sort) = (query.filter.document(), query.sort.keys());
                 let sort: Vec<&str> = sort.iter().map(|key| key.path.as_str()).collect();
-                self.scans.lock().expect("a lock").push(format!("{collection}: {filter} by {sort:?}"));
+                self.0.lock().expect("a lock").push(format!("{collection}: {filter} by {sort:?}"));
             }
         }
         Ok(())
     }
-}
 
-#[async_trait]
-impl Store for Planned {
-    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        self.inner.prepare(collections).await
-    }
-
-    async fn read(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Page, StoreError> {
-        self.note(collection, query).await?;
-        self.inner.read(collection, query, total).await
-    }
-
-    async fn frozen(&self, max_time: Duration) -> Result<Arc<dyn Store>, StoreError> {
-        let inner = self.inner.frozen(max_time).await?;
-        Ok(Arc::new(Self { inner, scans: Arc::clone(&self.scans) }))
-    }
-
-    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        self.note(collection, query).await?;
-        self.inner.chunks(collection, query).await
-    }
-
-    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        self.inner.explain(collection, query).await
-    }
-
-    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+    async fn pipeline(&self, store: &dyn Store, collection: &str, query: &AggregateQuery) -> Result<(), StoreError> {
         let front = query.pipeline.front();
         let mut asked = FindQuery::new(front.filter, Duration::from_secs(10)).sorted(front.sort).limited(front.limit);
         asked.skip = front.skip;
-        self.note(collection, &asked).await?;
-        self.inner.aggregate(collection, query).await
-    }
-
-    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
-        self.inner.reserve_ids(collection, count).await
-    }
-
-    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        self.inner.commit(unit).await
-    }
-
-    fn revision(&self, collection: &str) -> u64 {
-        self.inner.revision(collection)
-    }
-
-    async fn health(&self) -> Result<Health, StoreError> {
-        self.inner.health().await
-    }
-
-    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
-        self.inner.inspect(collections, now).await
-    }
-
-    fn traits(&self) -> Traits {
-        self.inner.traits()
+        self.find(store, collection, &asked, Total::Unasked).await
     }
 }
 
 /// What was scanned since the last call.
-fn scanned(scans: &Scans) -> Vec<String> {
-    std::mem::take(&mut *scans.lock().expect("a lock"))
+fn scanned(plans: &Plans) -> Vec<String> {
+    std::mem::take(&mut *plans.0.lock().expect("a lock"))
 }
 
-async fn no_question_scans(app: &TestApp, noted: &Scans) {
+async fn no_question_scans(app: &TestApp, noted: &Plans) {
     let rack = app.create_type("rack", &[("name", "text")]).await;
     let definitions = json!([
         {"type": "text", "name": "host", "label": "H", "unique": true},
@@ -157,16 +99,16 @@ async fn no_question_scans(app: &TestApp, noted: &Scans) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_question_of_the_service_scans_on_the_embedded_store() {
-    let noted = Scans::default();
-    let app = TestApp::embedded_around(|inner| Arc::new(Planned { inner, scans: Arc::clone(&noted) })).await;
+    let noted = Arc::<Plans>::default();
+    let app = TestApp::embedded_around(|inner| Arc::new(Watched { inner, watcher: Arc::clone(&noted) })).await;
     no_question_scans(&app, &noted).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_question_of_the_service_scans_on_mongodb() {
     let Some(server) = shared(Deployment::ReplicaSet).await else { return };
-    let noted = Scans::default();
+    let noted = Arc::<Plans>::default();
     let app =
-        TestApp::around(&server.fresh_uri(), |inner| Arc::new(Planned { inner, scans: Arc::clone(&noted) })).await;
+        TestApp::around(&server.fresh_uri(), |inner| Arc::new(Watched { inner, watcher: Arc::clone(&noted) })).await;
     no_question_scans(&app, &noted).await;
 }

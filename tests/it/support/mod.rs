@@ -7,4 +7,5 @@ pub(crate) mod mongod;
 pub(crate) mod plain;
 pub(crate) mod process;
 pub(crate) mod remote;
+pub(crate) mod watched;
 pub(crate) mod wire;
