@@ -496,7 +496,8 @@ impl FieldRules {
     }
 }
 
-fn needs_value(name: &str) -> String {
+/// The violation of a required field that has no value.
+pub fn needs_value(name: &str) -> String {
     format!("the field {name} needs a value")
 }
 
@@ -629,7 +630,7 @@ impl ValueKind {
     }
 
     /// A type's `value` is a string by its schema. As a default it is converted to the field's kind, or ignored.
-    pub(super) fn default_value(self, value: &Bson) -> Bson {
+    pub fn default_value(self, value: &Bson) -> Bson {
         let Bson::String(text) = value else { return value.clone() };
         match self {
             Self::Text | Self::Any => Some(value.clone()),

@@ -215,7 +215,8 @@ impl ApiError {
         self.code
     }
 
-    fn status(&self) -> StatusCode {
+    /// The status that the code has.
+    pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status()).expect("the table of codes has statuses")
     }
 

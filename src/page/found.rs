@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::VIEW;
 use super::visitor::Visitor;
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
@@ -33,11 +34,14 @@ pub struct Named {
     pub line: String,
 }
 
-/// The first objects of a filter in an order, and how many there are.
+/// The first objects of a filter in an order, and how many there are. None for a visitor who may not see objects.
 ///
 /// # Errors
 /// Errors of the store.
 pub async fn some(visitor: &Visitor, filter: Filter, sort: Sort, limit: u64) -> Result<(Documents, u64), ApiError> {
+    if !visitor.may(VIEW) {
+        return Ok((Documents::new(), 0));
+    }
     let query = ListQuery::first(filter, sort, limit);
     let listed = objects::list_objects(visitor.services(), &visitor.caller, query, View::Native).await?;
     Ok(listed.into_page().map(|page| (page.documents, page.total)).unwrap_or_default())
@@ -83,6 +87,15 @@ pub async fn by_numbers(visitor: &Visitor, ids: &BTreeSet<i64>) -> Result<BTreeM
     let (found, _) = some(visitor, filter, Sort::by("public_id", false), ids.len() as u64).await?;
     let types = types(visitor).await?;
     Ok(found.iter().map(|object| named(visitor, &types, object)).map(|named| (named.id, named)).collect())
+}
+
+/// The numbers of the objects that a value refers to.
+pub fn ids_in(value: &Bson) -> impl Iterator<Item = i64> {
+    let (items, one) = match value {
+        Bson::Array(items) => (items.as_slice(), None),
+        one => (&[][..], one.as_i64()),
+    };
+    items.iter().filter_map(Bson::as_i64).chain(one)
 }
 
 /// The number that a text names: `7`, `#7`, or a name with `(#7)` at its end, as [`with_number`] writes it.

@@ -33,7 +33,8 @@ use crate::http::state::HttpState;
 
 pub use self::screens::error::face;
 
-const VIEW: &str = "base.framework.object.view";
+/// The right to see objects. Screens that show values need it in addition to the right of what they do.
+pub const VIEW: &str = "base.framework.object.view";
 const ADD: &str = "base.framework.object.add";
 const EDIT: &str = "base.framework.object.edit";
 const DELETE: &str = "base.framework.object.delete";

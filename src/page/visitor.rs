@@ -17,6 +17,7 @@ use crate::http::error::ApiError;
 use crate::http::params::pairs;
 use crate::http::session;
 use crate::http::state::HttpState;
+use crate::service::accounts::rights::require;
 use crate::service::{Caller, ErrorCode, Services};
 
 /// Somebody, signed in or not.
@@ -92,6 +93,14 @@ impl Visitor {
     /// The texts in the language of the browser.
     pub fn texts(&self) -> Texts {
         self.guest.texts
+    }
+
+    /// Refuses a visitor who does not hold a right.
+    ///
+    /// # Errors
+    /// 403, naming the right.
+    pub fn needs(&self, right: &str) -> Result<(), ApiError> {
+        Ok(require(&self.caller.rights, right)?)
     }
 
     /// Whether the visitor holds a right.

@@ -251,6 +251,11 @@ impl ObjectType {
 }
 
 impl Field {
+    /// Its name for people.
+    pub fn title(&self) -> &str {
+        if self.label.is_empty() { &self.name } else { &self.label }
+    }
+
     /// Whether its values are ids of objects, or lists of them.
     pub fn is_reference(&self) -> bool {
         matches!(self.role, Role::Reference | Role::References | Role::SectionReference(_))

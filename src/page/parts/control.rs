@@ -114,7 +114,7 @@ pub fn shown(texts: Texts, of: &Shown<'_>) -> Markup {
         input type="hidden" name=(name_before(field)) value=(of.was);
     };
     let label = html! {
-        bdi { (if field.label.is_empty() { &field.name } else { &field.label }) }
+        bdi { (field.title()) }
         @if field.required { " " span.required { "(" (texts.say("required")) ")" } }
     };
     html! {

@@ -12,7 +12,7 @@ use crate::domain::object_fields::HIDDEN;
 use crate::domain::object_type::{Field, ObjectType};
 use crate::http::error::ApiError;
 use crate::page::address::Address;
-use crate::page::found::{Named, by_numbers};
+use crate::page::found::{Named, by_numbers, ids_in};
 use crate::page::texts::Texts;
 use crate::page::view::OptionView;
 use crate::page::visitor::Visitor;
@@ -137,12 +137,7 @@ async fn names(
 ) -> Result<BTreeMap<i64, Named>, ApiError> {
     let mut ids = BTreeSet::new();
     for change in changes.filter(|change| field_of(object_type, &change.name).is_some_and(Field::is_reference)) {
-        for side in [&change.old, &change.new].into_iter().flatten() {
-            match side {
-                Bson::Array(items) => ids.extend(items.iter().filter_map(Bson::as_i64)),
-                one => ids.extend(one.as_i64()),
-            }
-        }
+        ids.extend([&change.old, &change.new].into_iter().flatten().flat_map(ids_in));
     }
     by_numbers(visitor, &ids).await
 }
@@ -153,7 +148,7 @@ fn field_of<'t>(object_type: Option<&'t ObjectType>, name: &str) -> Option<&'t F
 
 fn sentence(texts: Texts, object_type: Option<&ObjectType>, names: &BTreeMap<i64, Named>, change: &Change) -> String {
     let field = field_of(object_type, &change.name);
-    let label = field.map_or(change.name.as_str(), |field| field.label.as_str());
+    let label = field.map_or(change.name.as_str(), Field::title);
     let is_shown = field.is_some_and(|field| !field.is_password());
     let side = |value: &Option<Bson>| {
         let value = value.as_ref()?;

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use crate::domain::document::text;
 use crate::http::error::ApiError;
+use crate::page::VIEW;
 use crate::page::address::of_type;
 use crate::page::found::{may_read, types};
 use crate::page::visitor::Visitor;
@@ -28,7 +29,8 @@ struct Branch {
 struct Leaf {
     id: i64,
     label: String,
-    count: u64,
+    /// Nothing for a visitor who may not see objects.
+    count: Option<u64>,
 }
 
 /// The types that the visitor may see, in their categories.
@@ -48,11 +50,11 @@ impl Tree {
             let services = visitor.services();
             for entry in types(visitor).await?.iter().filter(|entry| may_read(visitor, &entry.object_type)) {
                 let (id, label) = (entry.object_type.public_id, entry.object_type.label.clone());
-                leaves.push(Leaf {
-                    id,
-                    label,
-                    count: services.counts.of(&*services.store, services.max_time, id).await?,
-                });
+                let count = match visitor.may(VIEW) {
+                    true => Some(services.counts.of(&*services.store, services.max_time, id).await?),
+                    false => None,
+                };
+                leaves.push(Leaf { id, label, count });
             }
         }
         let mut placed = HashSet::new();
@@ -112,8 +114,11 @@ fn item(leaf: &Leaf, current: Option<i64>) -> Markup {
     let is_current = current == Some(leaf.id);
     html! {
         li {
-            a href=(of_type(leaf.id)) aria-current=[is_current.then_some("page")] {
-                bdi { (leaf.label) } " " span.count { (leaf.count) }
+            @match leaf.count {
+                Some(count) => a href=(of_type(leaf.id)) aria-current=[is_current.then_some("page")] {
+                    bdi { (leaf.label) } " " span.count { (count) }
+                },
+                None => bdi { (leaf.label) },
             }
         }
     }

@@ -4,10 +4,10 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse};
 use maud::{Markup, html};
 
-use super::error::status;
 use super::object::{count_referring, id_of};
 use crate::domain::on_delete::OnDelete;
 use crate::http::error::ApiError;
+use crate::page::VIEW;
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
 use crate::page::found::{Named, named, types};
@@ -28,12 +28,13 @@ pub async fn ask(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse,
 }
 
 async fn asked(visitor: &Visitor, id: i64, refused: Option<&ApiError>) -> Result<HttpResponse, ApiError> {
+    visitor.needs(VIEW)?;
     let object = get_object(visitor.services(), &visitor.caller, id).await?;
     let named = named(visitor, &*types(visitor).await?, &object);
     let count = count_referring(visitor, &object).await?;
     let line = clipped(&named.line);
     let title = visitor.texts().with("delete-title", &[("name", (&line).into())]);
-    let status = refused.map_or(StatusCode::OK, status);
+    let status = refused.map_or(StatusCode::OK, ApiError::status);
     let main = question(visitor, &named, count, refused);
     page(visitor, status, Content::new(title, main).about(named.type_id)).await
 }
@@ -85,6 +86,7 @@ fn question(visitor: &Visitor, named: &Named, count: u64, refused: Option<&ApiEr
 /// 404 for an object that the visitor may not read; errors of the store.
 pub async fn carry_out(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (id, visitor) = (id_of(&request)?, &form.visitor);
+    visitor.needs(VIEW)?;
     let object = get_object(visitor.services(), &visitor.caller, id).await?;
     let type_id = named(visitor, &*types(visitor).await?, &object).type_id;
     let on_references = OnDelete::named(form.get("references").unwrap_or("refuse"));

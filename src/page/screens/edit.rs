@@ -10,18 +10,18 @@ use bson::{Bson, Document};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::error::status;
 use super::list::readable_type;
 use super::object::id_of;
 use crate::domain::document::{flag, integer};
-use crate::domain::object_fields::ValueKind;
+use crate::domain::object_fields::{ValueKind, needs_value};
 use crate::domain::object_input::read_fields;
 use crate::domain::object_type::Field;
 use crate::http::error::ApiError;
 use crate::json::read::document_from_str;
+use crate::page::VIEW;
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
-use crate::page::found::{Named, by_numbers, by_text, named, number_in, types, with_number};
+use crate::page::found::{Named, by_numbers, by_text, ids_in, named, number_in, types, with_number};
 use crate::page::parts::control::{self, Problem, Shown, texts_of};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::{moment, value};
@@ -51,6 +51,8 @@ struct Draft {
     /// What was there when the form was made.
     was: Vec<String>,
     active: bool,
+    /// Whether it was active when the form was made.
+    was_active: bool,
     /// What the object was when the form was made.
     tag: String,
     problems: BTreeMap<usize, Problem>,
@@ -70,11 +72,13 @@ enum Refusal {
 impl Subject {
     async fn new(visitor: &Visitor, type_id: i64) -> Result<Self, ApiError> {
         let entry = readable_type(visitor, type_id).await?;
-        let defaults: Vec<Bson> = entry.object_type.fields.iter().map(|field| field.value.clone()).collect();
+        let default = |field: &Field| ValueKind::of(field).default_value(&field.value);
+        let defaults: Vec<Bson> = entry.object_type.fields.iter().map(default).collect();
         Self::of(visitor, entry, None, &defaults).await
     }
 
     async fn stored(visitor: &Visitor, id: i64) -> Result<Self, ApiError> {
+        visitor.needs(VIEW)?;
         let object = get_object(visitor.services(), &visitor.caller, id).await?;
         let type_id = integer(&object, "type_id").unwrap_or_default();
         let entry = readable_type(visitor, type_id).await?;
@@ -93,13 +97,8 @@ impl Subject {
         values: &[Bson],
     ) -> Result<Self, ApiError> {
         let fields = &entry.object_type.fields;
-        let mut ids = BTreeSet::new();
-        for (_, value) in fields.iter().zip(values).filter(|(field, _)| field.is_reference()) {
-            match value {
-                Bson::Array(items) => ids.extend(items.iter().filter_map(Bson::as_i64)),
-                one => ids.extend(one.as_i64()),
-            }
-        }
+        let references = fields.iter().zip(values).filter(|(field, _)| field.is_reference());
+        let ids: BTreeSet<i64> = references.flat_map(|(_, value)| ids_in(value)).collect();
         let names = by_numbers(visitor, &ids).await?;
         let texts = fields.iter().zip(values).map(|(field, value)| texts_of(field, value, &names)).collect();
         Ok(Self { entry, stored, texts })
@@ -126,15 +125,19 @@ impl Subject {
         self.texts[place].as_ref().map(|texts| joined(texts)).unwrap_or_default()
     }
 
-    /// The form of the object as it is stored, or of a new one.
+    /// Whether the object is active; a new one is.
+    fn is_active(&self) -> bool {
+        self.stored.as_deref().is_none_or(|stored| flag(stored, "active").unwrap_or_default())
+    }
+
+    /// The form of the object as it is stored, or of a new one. The service fills in defaults that are left as they are.
     fn draft(&self) -> Draft {
-        let is_new = self.stored.is_none();
         let places = 0..self.fields().len();
         Draft {
             typed: self.texts.iter().map(|texts| texts.clone().unwrap_or_default()).collect(),
-            // Nothing was there before a new object.
-            was: places.map(|place| if is_new { String::new() } else { self.before(place) }).collect(),
-            active: self.stored.as_deref().and_then(|stored| flag(stored, "active")).unwrap_or(is_new),
+            was: places.map(|place| self.before(place)).collect(),
+            active: self.is_active(),
+            was_active: self.is_active(),
             tag: self.stored.as_deref().map(entity_tag).unwrap_or_default(),
             problems: BTreeMap::new(),
             meanwhile: BTreeMap::new(),
@@ -162,6 +165,7 @@ impl Subject {
             typed: typed.collect(),
             was: was.collect(),
             active: form.get("active").is_some(),
+            was_active: form.get("was-active").is_some(),
             tag: form.get("tag").unwrap_or_default().to_owned(),
             problems: BTreeMap::new(),
             meanwhile: BTreeMap::new(),
@@ -241,7 +245,7 @@ pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiE
     if !fields.is_empty() {
         patch["fields"] = fields.into();
     }
-    if draft.active != (form.get("was-active").is_some()) {
+    if draft.active != draft.was_active {
         patch["active"] = draft.active.into();
     }
     let done = Address::new(of_object(id)).and("done", "saved").text();
@@ -276,6 +280,10 @@ async fn overtaken(visitor: &Visitor, subject: &Subject, mut draft: Draft) -> Re
         draft.meanwhile.insert(place, (shown, is_untouched));
         draft.was[place] = now;
     }
+    if draft.active == draft.was_active {
+        draft.active = subject.is_active();
+    }
+    draft.was_active = subject.is_active();
     let stored = subject.stored.as_deref();
     draft.tag = stored.map(entity_tag).unwrap_or_default();
     let editor = stored.and_then(|stored| integer(stored, "editor_id"));
@@ -314,12 +322,12 @@ async fn refused(
         others.insert(0, error.message().to_owned());
         draft.refusal = Some(Refusal::Said(others.join("; ")));
     }
-    answer(visitor, status(&error), subject, &draft).await
+    answer(visitor, error.status(), subject, &draft).await
 }
 
 /// The required field that a refusal is about, which was not sent.
 fn missing(subject: &Subject, message: &str) -> Option<usize> {
-    let is_named = |field: &Field| message == format!("the field {} needs a value", field.name);
+    let is_named = |field: &Field| message == needs_value(&field.name);
     subject.fields().iter().position(is_named)
 }
 
@@ -460,7 +468,7 @@ fn errors(visitor: &Visitor, subject: &Subject, draft: &Draft) -> Markup {
             Some(Refusal::Changed(who, when)) => div.errors role="alert" {
                 h2 { (texts.say("conflict-title")) }
                 p { (texts.with("conflict-text", &[("who", who.into()), ("when", when.into())])) }
-                ul { @for place in draft.meanwhile.keys() { li { a href={ "#f-" (place) } { bdi { (label_of(&fields[*place])) } } } } }
+                ul { @for place in draft.meanwhile.keys() { li { a href={ "#f-" (place) } { bdi { (fields[*place].title()) } } } } }
             },
             _ if draft.problems.is_empty() && draft.refusal.is_none() => {},
             refusal => div.errors role="alert" {
@@ -469,16 +477,12 @@ fn errors(visitor: &Visitor, subject: &Subject, draft: &Draft) -> Markup {
                 @if let Some(Refusal::Said(message)) = refusal { p lang="en" { bdi { (message) } } }
                 ul {
                     @for (place, problem) in &draft.problems {
-                        li { a href={ "#f-" (place) } { bdi { (label_of(&fields[*place])) } ": " (problem.message) } }
+                        li { a href={ "#f-" (place) } { bdi { (fields[*place].title()) } ": " (problem.message) } }
                     }
                 }
             },
         }
     }
-}
-
-fn label_of(field: &Field) -> &str {
-    if field.label.is_empty() { &field.name } else { &field.label }
 }
 
 /// The controls, section by section.
@@ -489,7 +493,6 @@ fn form(visitor: &Visitor, subject: &Subject, draft: &Draft, of_types: &dyn Fn(&
         Some(id) => (format!("{}/edit", of_object(id)), of_object(id)),
         None => (format!("{}/new", of_type(object_type.public_id)), of_type(object_type.public_id)),
     };
-    let was_active = subject.stored.is_some() && subject.draft().active;
     let layout = &object_type.layout;
     let mut placed = BTreeSet::new();
     let mut groups: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -502,7 +505,7 @@ fn form(visitor: &Visitor, subject: &Subject, draft: &Draft, of_types: &dyn Fn(&
         form.edit method="post" action=(action) novalidate {
             (token(visitor))
             input type="hidden" name="tag" value=(draft.tag);
-            @if was_active { input type="hidden" name="was-active" value="true"; }
+            @if draft.was_active { input type="hidden" name="was-active" value="true"; }
             @for (label, places) in groups.iter().filter(|(_, places)| !places.is_empty()) {
                 section {
                     @if !label.is_empty() { h2 { bdi { (label) } } }
@@ -533,7 +536,7 @@ fn one(
     let (texts, field) = (visitor.texts(), &subject.fields()[place]);
     if subject.texts[place].is_none() {
         return html! {
-            div.field { p.label { bdi { (label_of(field)) } } p.hint { (texts.say("not-editable")) } }
+            div.field { p.label { bdi { (field.title()) } } p.hint { (texts.say("not-editable")) } }
         };
     }
     control::shown(

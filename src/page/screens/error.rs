@@ -1,7 +1,7 @@
 //! What people see in place of an error.
 
 use actix_web::HttpRequest;
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::Method;
 use maud::{Markup, html};
 
 use crate::http::error::ApiError;
@@ -62,9 +62,4 @@ fn shown(texts: Texts, error: &ApiError) -> Markup {
             p { a href=(PAGE) { (texts.say("error-back")) } }
         }
     }
-}
-
-/// The status of an error.
-pub fn status(error: &ApiError) -> StatusCode {
-    StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

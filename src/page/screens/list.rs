@@ -21,7 +21,6 @@ use crate::page::answer::leads_to;
 use crate::page::found::{by_text, escaped, may_read, number_in, some};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value;
-use crate::page::screens::error::status;
 use crate::page::texts::Texts;
 use crate::page::view::{ObjectView, views};
 use crate::page::visitor::Visitor;
@@ -252,7 +251,7 @@ pub async fn show(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse
     }
     let (question, refused) = match Question::read(&visitor, &request).await {
         Ok(question) => (question, None),
-        Err(error) if status(&error) == StatusCode::BAD_REQUEST => {
+        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
             // The question as it would be without its filters, to correct them.
             let id: i64 = request.match_info().get("id").and_then(|id| id.parse().ok()).unwrap_or_default();
             let entry = readable_type(&visitor, id).await?;
@@ -266,10 +265,10 @@ pub async fn show(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse
         None => question.run(&visitor).await,
     };
     let found = match found {
-        Err(error) if status(&error) != StatusCode::BAD_REQUEST => return Err(error),
+        Err(error) if error.status() != StatusCode::BAD_REQUEST => return Err(error),
         found => found,
     };
-    let status = found.as_ref().map_or_else(status, |_| StatusCode::OK);
+    let status = found.as_ref().map_or_else(ApiError::status, |_| StatusCode::OK);
     let main = main(&visitor, &question, &found);
     page(&visitor, status, Content::new(&question.entry.object_type.label, main).about(question.type_id())).await
 }
@@ -358,7 +357,7 @@ fn more(texts: Texts, question: &Question, columns: &[&Field]) -> Markup {
                         // Boxes are sent only where the address or the visitor chose.
                         div.choice {
                             input id={ "column-" (index) } type="checkbox" form="columns" name="column" value=(field.name) checked[is_shown];
-                            label for={ "column-" (index) } { bdi { (label_of(field)) } }
+                            label for={ "column-" (index) } { bdi { (field.title()) } }
                         }
                     }
                 }
@@ -376,10 +375,6 @@ fn more(texts: Texts, question: &Question, columns: &[&Field]) -> Markup {
     }
 }
 
-fn label_of(field: &Field) -> &str {
-    if field.label.is_empty() { &field.name } else { &field.label }
-}
-
 fn table(texts: Texts, question: &Question, columns: &[&Field], rows: &[ObjectView]) -> Markup {
     html! {
         div.wide tabindex="0" role="region" aria-label=(question.entry.object_type.label) {
@@ -387,7 +382,7 @@ fn table(texts: Texts, question: &Question, columns: &[&Field], rows: &[ObjectVi
                 thead {
                     tr {
                         (heading(texts, question, "#", &texts.say("number")))
-                        @for field in columns { (heading(texts, question, &field.name, label_of(field))) }
+                        @for field in columns { (heading(texts, question, &field.name, field.title())) }
                         th scope="col" { (texts.say("active")) }
                     }
                     tr.filters {
@@ -425,7 +420,7 @@ fn heading(texts: Texts, question: &Question, name: &str, label: &str) -> Markup
 
 /// The filter under a heading, in the form of the field's kind.
 fn filter(texts: Texts, question: &Question, field: &Field) -> Markup {
-    let label = label_of(field);
+    let label = field.title();
     let named = |key: &str| texts.with(key, &[("label", label.into())]);
     if field.is_password() {
         return html! {};
@@ -462,7 +457,7 @@ fn between(texts: Texts, question: &Question, field: &Field, (kind, mode): (&str
             @for (way, key) in [("from", "filter-from"), ("to", "filter-to")] {
                 @let name = format!("{way}.{}", field.name);
                 input form="filters" type=(kind) inputmode=[(mode != "none").then_some(mode)] name=(name) value=(question.get(&name))
-                    placeholder=(texts.say(way)) aria-label=(texts.with(key, &[("label", label_of(field).into())])) autocomplete="off";
+                    placeholder=(texts.say(way)) aria-label=(texts.with(key, &[("label", field.title().into())])) autocomplete="off";
             }
         }
     }

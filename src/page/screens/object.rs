@@ -71,12 +71,16 @@ pub async fn show(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse
     let services: &Services = past.as_ref().unwrap_or_else(|| visitor.services());
     let (view, _) = rendering::render_one(services, &caller, id).await?;
     let view = read(&view)?;
-    let referring = match past {
-        None => referring(&visitor, id).await?,
-        // Lists of the past are those of REST.
-        Some(_) => Vec::new(),
+    let present = get_object(visitor.services(), &caller, id).await;
+    let (referring, present) = match past {
+        None => {
+            let object = present?;
+            (referring(&visitor, &object).await?, Some(object))
+        }
+        // Lists of the past are those of REST. The object may be gone.
+        Some(_) => (Vec::new(), present.ok()),
     };
-    let entries = entries(&visitor, id).await?;
+    let entries = entries(&visitor, id, present.as_deref()).await?;
     let main = main(&visitor, &view, at.as_deref(), &referring, &entries);
     let title = name_of(&view);
     page(&visitor, StatusCode::OK, Content::new(title, main).about(view.type_information.type_id)).await
@@ -89,12 +93,7 @@ fn name_of(view: &ObjectView) -> String {
     if line.is_empty() { format!("#{id}") } else { value::clipped(line) }
 }
 
-async fn referring(visitor: &Visitor, id: i64) -> Result<Vec<Referring>, ApiError> {
-    let object = get_object(visitor.services(), &visitor.caller, id).await?;
-    referring_to_object(visitor, &object).await
-}
-
-async fn referring_to_object(visitor: &Visitor, object: &RawDocument) -> Result<Vec<Referring>, ApiError> {
+async fn referring(visitor: &Visitor, object: &RawDocument) -> Result<Vec<Referring>, ApiError> {
     let filter = referring_to(visitor.services(), std::iter::once(object)).await?;
     let known = types(visitor).await?;
     let mut all = Vec::new();
@@ -121,19 +120,17 @@ pub async fn count_referring(visitor: &Visitor, object: &RawDocument) -> Result<
 }
 
 /// The newest entries of the history, as sentences.
-async fn entries(visitor: &Visitor, id: i64) -> Result<Vec<story::Entry>, ApiError> {
+async fn entries(visitor: &Visitor, id: i64, present: Option<&RawDocument>) -> Result<Vec<story::Entry>, ApiError> {
     let limit = if visitor.guest.asked("history") == Some("all") { ALL_ENTRIES } else { ENTRIES };
     let query = ListQuery::first(Filter::all(), Sort::by("sequence", true), limit);
     let listed = history_of::<Objects>(visitor.services(), &visitor.caller, id, query).await?;
     let entries = listed.into_page().unwrap_or_default().documents;
-    // The object may be gone, if this is its past.
-    let present = get_object(visitor.services(), &visitor.caller, id).await.ok();
-    let type_id = present.as_deref().or(entries.first()).and_then(|document| integer(document, "type_id"));
+    let type_id = present.or(entries.first()).and_then(|document| integer(document, "type_id"));
     let entry = match type_id {
         Some(type_id) => visitor.services().type_with_id(type_id).await?,
         None => None,
     };
-    let values: BTreeMap<String, Bson> = match &present {
+    let values: BTreeMap<String, Bson> = match present {
         Some(object) => {
             let fields = read_fields(decode(object)?.get("fields"));
             fields.into_iter().map(|field| (field.name, field.value)).collect()

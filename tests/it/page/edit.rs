@@ -141,6 +141,41 @@ on_each_store! {
         assert_eq!((&now["notes"], &now["units"]), (&json!("mine"), &json!(9)));
     }
 
+    async fn a_change_of_somebody_else_to_the_active_flag_is_kept(app) {
+        let (servers, _) = types(app).await;
+        let id = app.create_object(servers, &json!({"hostname": "web-1", "notes": "first"})).await;
+        let mut browser = Browser::of_admin(app).await;
+        let action = format!("/ui/objects/{id}/edit");
+        let form = browser.page(&action).await.form(&action).with("f.notes", "mine");
+        assert!(app.patch(&format!("/objects/{id}"), &json!({"active": false})).await.status.is_success());
+        let page = browser.submit(&form).await;
+        assert_eq!(page.status, 412);
+        browser.submitted(&page.form(&action)).await.shows("Saved.");
+        let now = app.get(&format!("/objects/{id}/native")).await.json();
+        assert_eq!(now["active"], false);
+        assert_eq!(stored(app, id).await["notes"], "mine");
+    }
+
+    async fn defaults_of_every_kind_are_in_the_form_and_can_be_cleared(app) {
+        let fields = json!([
+            {"type": "text", "name": "name", "label": "Name", "required": true},
+            {"type": "number", "name": "units", "label": "Units", "value": "5"},
+            {"type": "number", "name": "slots", "label": "Slots", "value": "7"},
+            {"type": "checkbox", "name": "spare", "label": "Spare", "value": "true"},
+            {"type": "text", "name": "note", "label": "Note", "value": "given"},
+        ]);
+        let kind = app.created("/types/", &json!({"name": "box", "label": "Boxes", "author_id": 1, "fields": fields})).await;
+        let mut browser = Browser::of_admin(app).await;
+        let action = format!("/ui/types/{kind}/new");
+        let form = browser.page(&action).await.form(&action);
+        assert_eq!((form.get("f.units"), form.get("f.slots"), form.get("f.note")), ("5", "7", "given"));
+        let form = form.with("f.name", "a").with("f.units", "").with("f.note", "").without("f.spare");
+        browser.submitted(&form).await.shows("Created.");
+        let id = app.get("/objects/?filter={\"f.name\":\"a\"}").await.json()["results"][0]["public_id"].as_i64();
+        let expected = json!({"name": "a", "units": null, "slots": 7, "spare": false, "note": null});
+        assert_eq!(stored(app, id.expect("the object")).await, expected);
+    }
+
     async fn a_deletion_says_what_refers_to_the_object_and_can_be_undone(app) {
         let (servers, racks) = types(app).await;
         let rack = app.create_object(racks, &json!({"name": "north"})).await;

@@ -131,6 +131,24 @@ on_each_store! {
         browser.page("/ui/changes/").await.hides("thunder").hides(&format!("/ui/objects/{secret}\""));
     }
 
+    async fn a_user_who_may_not_see_objects_learns_nothing_of_them(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(type_id, &json!({"hostname": "thunder"})).await;
+        let rights = json!(["base.framework.type.view", "base.framework.log.view", "base.framework.object.add",
+            "base.framework.object.edit", "base.framework.object.delete"]);
+        let group = app.created("/groups/", &json!({"name": "writers", "label": "Writers", "rights": rights})).await;
+        app.created("/users/", &json!({"user_name": "eve", "password": "writes only 1", "group_id": group})).await;
+        let mut browser = Browser::of(app, "eve", "writes only 1").await;
+        browser.page("/ui/").await.shows("Server").hides("class=\"count\"");
+        browser.page("/ui/changes/").await.hides("thunder").hides(&format!("/ui/objects/{id}\""));
+        for path in ["edit", "delete"] {
+            let page = browser.get(&format!("/ui/objects/{id}/{path}")).await;
+            assert_eq!(page.status, 403, "{path}");
+            page.hides("thunder");
+        }
+        browser.page(&format!("/ui/types/{type_id}/new")).await.hides("thunder");
+    }
+
     async fn a_user_without_a_right_does_not_see_its_buttons_and_cannot_use_their_addresses(app) {
         let type_id = app.create_type("server", &[("hostname", "text"), ("key", "password")]).await;
         let id = app.create_object(type_id, &json!({"hostname": "web-1", "key": "sesame"})).await;
