@@ -50,9 +50,10 @@ impl Tree {
             let services = visitor.services();
             for entry in types(visitor).await?.iter().filter(|entry| may_read(visitor, &entry.object_type)) {
                 let (id, label) = (entry.object_type.public_id, entry.object_type.label.clone());
-                let count = match visitor.may(VIEW) {
-                    true => Some(services.counts.of(&*services.store, services.max_time, id).await?),
-                    false => None,
+                let count = if visitor.may(VIEW) {
+                    Some(services.counts.of(&*services.store, services.max_time, id).await?)
+                } else {
+                    None
                 };
                 leaves.push(Leaf { id, label, count });
             }
