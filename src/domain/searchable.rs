@@ -1,6 +1,7 @@
 //! What search finds an object by: the texts of its values, and the terms that are kept of them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use bson::Decimal128;
 use bson::raw::RawDocument;
@@ -8,7 +9,7 @@ use bson::spec::ElementType;
 
 use super::object_type::{Field, ObjectType};
 use super::references::references;
-use super::words::{alone, each_word, reference, whole, words};
+use super::words::{Whole, alone, each_word, reference};
 use crate::json::write::{DateStyle, write_date_text, write_value};
 use crate::raw::{CorruptBson, Elements, Value, named_value};
 
@@ -98,15 +99,13 @@ fn text_of(value: Value<'_>) -> Result<Option<Cow<'_, str>>, CorruptBson> {
 /// # Errors
 /// When the object is not BSON.
 pub fn terms(object: &RawDocument, object_type: &ObjectType) -> Result<Vec<String>, CorruptBson> {
-    let mut terms = Vec::with_capacity(64);
+    let (mut kept, mut count) = (BTreeSet::new(), 0);
     each_text(object, object_type, |_, text| {
-        if terms.len() < MOST_TERMS {
-            add(text, &mut terms);
+        if count < MOST_TERMS {
+            count += add(text, &mut kept);
         }
     })?;
-    terms.sort_unstable();
-    terms.dedup();
-    terms.truncate(MOST_TERMS);
+    let mut terms: Vec<String> = kept.into_iter().collect();
     let mut referred = references(object, object_type)?;
     referred.truncate(MOST_TERMS);
     terms.extend(referred.into_iter().map(|(_, id)| reference(id)));
@@ -123,21 +122,34 @@ pub fn terms(object: &RawDocument, object_type: &ObjectType) -> Result<Vec<Strin
     Ok(terms)
 }
 
-fn add(text: &str, terms: &mut Vec<String>) {
-    let begin = terms.len();
-    let (mut count, mut first) = (0, begin);
-    each_word(text, |word, _, is_part| {
-        if !is_part {
-            first = if count == 0 { terms.len() } else { first };
-            count += 1;
+/// Adds the words of a text, and its key; returns how many there are, with repetitions. Of a long text the words that come first in
+/// order are kept, so that it takes no more memory than others.
+fn add(text: &str, terms: &mut BTreeSet<String>) -> usize {
+    let mut keep = |term: String| {
+        terms.insert(term);
+        if terms.len() > MOST_TERMS {
+            terms.pop_last();
         }
-        terms.push(word);
+    };
+    let (mut count, mut whole, mut only) = (0, Whole::default(), None);
+    each_word(text, |word, _, is_part| {
+        count += 1;
+        if is_part {
+            return keep(word);
+        }
+        whole.add(&word);
+        // The first one is kept with its mark if it stays alone.
+        match &mut only {
+            None => only = Some(Some(word)),
+            Some(first) => {
+                first.take().into_iter().for_each(&mut keep);
+                keep(word);
+            }
+        }
     });
-    match count {
-        0 => {}
-        1 => terms[first] = alone(&terms[first]),
-        _ => terms.extend(whole(&words(text))),
-    }
+    let Some(key) = whole.key() else { return count };
+    keep(key);
+    if only.flatten().is_some() { count } else { count + 1 }
 }
 
 /// The texts of the fields that sum up an object, as its summary line shows them, with blanks between them.
@@ -198,6 +210,7 @@ mod tests {
     use bson::{doc, rawdoc};
 
     use super::*;
+    use crate::domain::words::{whole, words};
 
     fn server() -> ObjectType {
         let options = vec![doc! { "name": "prod", "label": "Production" }];
@@ -233,6 +246,43 @@ mod tests {
         let object = rawdoc! { "fields": [{ "name": "host", "value": ["web", "the web"] }] };
         let terms = terms(&object, &server()).unwrap();
         assert_eq!(terms.iter().filter(|term| term.starts_with("web")).count(), 1);
+    }
+
+    /// All words and keys of texts as they are, without a bound of what is in memory.
+    fn all_terms(texts: &[&str]) -> Vec<String> {
+        let mut terms = BTreeSet::new();
+        for text in texts {
+            let words = words(text);
+            let only = words.iter().filter(|word| !word.is_part).count() == 1;
+            let shown = words.iter().filter(|word| !only || word.is_part).map(|word| word.folded.clone());
+            terms.extend(shown.chain(whole(&words)));
+        }
+        terms.into_iter().take(MOST_TERMS).collect()
+    }
+
+    #[test]
+    fn terms_are_gathered_as_if_all_words_were_there_at_once() {
+        let long: Vec<String> = (0..3000).map(|number| format!("w{}-{number}", number * 7 % 911)).collect();
+        let long = long.join(" ");
+        for texts in [
+            &["", " - "][..],
+            &["one"],
+            &["web-1"],
+            &["web-1 web-1"],
+            &["a", "b a", "a.b c"],
+            &[&long],
+            &[&long, "late"],
+        ] {
+            let mut terms = BTreeSet::new();
+            let mut count = 0;
+            for text in texts {
+                if count < MOST_TERMS {
+                    count += add(text, &mut terms);
+                }
+            }
+            let known = if texts.len() > 1 && texts[0].len() > 9000 { &texts[..1] } else { texts };
+            assert_eq!(terms.into_iter().collect::<Vec<_>>(), all_terms(known), "{}", texts.join("|").len());
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use unicode_normalization::char::canonical_combining_class;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::unique::folded;
 
@@ -60,11 +60,43 @@ pub fn each_word(text: &str, mut take: impl FnMut(String, Range<usize>, bool)) {
 /// The key of a whole text: the same for texts with the same words in the same order; nothing for a text without words. It
 /// begins with the word if there is only one.
 pub fn whole(words: &[Word]) -> Option<String> {
-    let mut whole = words.iter().filter(|word| !word.is_part).map(|word| word.folded.as_str());
-    let first = whole.next()?;
-    let Some(second) = whole.next() else { return Some(alone(first)) };
-    let all: Vec<&str> = [first, second].into_iter().chain(whole).collect();
-    Some(format!("{SEVERAL}{}", URL_SAFE_NO_PAD.encode(xxh3_64(all.join(" ").as_bytes()).to_be_bytes())))
+    let mut whole = Whole::default();
+    words.iter().filter(|word| !word.is_part).for_each(|word| whole.add(&word.folded));
+    whole.key()
+}
+
+/// Makes the key of [`whole`] of one word after the other, without keeping them.
+#[derive(Default)]
+pub struct Whole {
+    first: Option<String>,
+    /// Of all words with blanks between them, as soon as there are two.
+    hash: Option<Xxh3>,
+}
+
+impl Whole {
+    /// The next word that is no part.
+    pub fn add(&mut self, word: &str) {
+        match &self.first {
+            None => self.first = Some(word.to_owned()),
+            Some(first) => {
+                let hash = self.hash.get_or_insert_with(|| {
+                    let mut hash = Xxh3::new();
+                    hash.update(first.as_bytes());
+                    hash
+                });
+                hash.update(b" ");
+                hash.update(word.as_bytes());
+            }
+        }
+    }
+
+    /// The key.
+    pub fn key(self) -> Option<String> {
+        match self.hash {
+            Some(hash) => Some(format!("{SEVERAL}{}", URL_SAFE_NO_PAD.encode(hash.digest().to_be_bytes()))),
+            None => self.first.as_deref().map(alone),
+        }
+    }
 }
 
 /// The key of a text that is this word alone.
