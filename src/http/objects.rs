@@ -336,7 +336,11 @@ async fn items(
     let views = if is_native {
         None
     } else {
-        Some(rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?)
+        let before = match &params.types {
+            Some(types) => Arc::clone(types),
+            None => state.services.types.current(&*state.services.store, state.services.max_time).await?,
+        };
+        Some(rendering::render_objects(&state.services, caller, (objects, before), Items::beginning()).await?)
     };
     match (views, params.query.projection.clone()) {
         (Some(views), None) => Ok(Items::from(views)),

@@ -2,6 +2,7 @@
 //! See docs/api.md, List parameters.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
@@ -15,6 +16,7 @@ use crate::domain::object_member;
 use crate::json;
 use crate::query::{Effort, Fields, Filter, Limits, Path, Projection, RENDERED, STORED, Sort};
 use crate::service::queries::advice;
+use crate::service::types::catalog::Types;
 use crate::service::{ErrorCode, ListQuery, Through};
 use crate::settings::UnknownParameters;
 use crate::suggest;
@@ -82,6 +84,8 @@ pub struct ListParams {
     pub before: u64,
     /// The cursor of the next page, once the page is read.
     pub next: Option<String>,
+    /// The types before the list is read, of a list of objects.
+    pub types: Option<Arc<Types>>,
 }
 
 /// The largest whole number that every JSON reader keeps exact.
@@ -371,6 +375,7 @@ impl ListParams {
             reader: 0,
             before: 0,
             next: None,
+            types: None,
             sent,
         })
     }

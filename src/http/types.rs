@@ -22,6 +22,7 @@ use super::schema::{
 };
 use super::sent::Sent;
 use super::state::HttpState;
+use crate::domain::document::integer;
 use crate::domain::migration_input::ENFORCED;
 use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
@@ -73,7 +74,7 @@ pub(super) fn warned(mut response: HttpResponse, warnings: Vec<String>) -> HttpR
 /// The changed type, with its warnings.
 pub(super) fn answered(state: &HttpState, request: &HttpRequest, changed: Changed) -> Answer {
     let after = &changed.after;
-    let response = match resource::id_of(after).filter(|_| changed.is_running) {
+    let response = match integer(after, "public_id").filter(|_| changed.is_running) {
         Some(id) => {
             let path = format!("{}{id}/migration", Types::PATH);
             envelope::updated_at::<Types>(state, request, (StatusCode::ACCEPTED, &path), after)?

@@ -1,10 +1,13 @@
 //! The rendered view of an object, as the page reads it.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::http::error::ApiError;
 use crate::service::objects::rendering::{Views, render_objects};
+use crate::service::types::catalog::Types;
 use crate::service::{Caller, ErrorCode, Services};
 use crate::store::Documents;
 
@@ -150,11 +153,15 @@ pub struct ExternalView {
     pub label: String,
 }
 
-/// The views of objects that the caller may read.
+/// The views of objects that the caller may read, with the types before the objects were read.
 ///
 /// # Errors
 /// What the store reports.
-pub async fn views(services: &Services, caller: &Caller, page: &Documents) -> Result<Vec<ObjectView>, ApiError> {
+pub async fn views(
+    services: &Services,
+    caller: &Caller,
+    page: (&Documents, Arc<Types>),
+) -> Result<Vec<ObjectView>, ApiError> {
     let views = render_objects(services, caller, page, Views::default()).await?;
     views.iter().map(read).collect()
 }

@@ -109,3 +109,13 @@ impl ServiceError {
         Self::Violations(Violation::new(pointer, message).into())
     }
 }
+
+impl From<ServiceError> for StoreError {
+    /// For a store that is made of others: what a use case could not do.
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Store(error) => error,
+            error => Self::backend(error),
+        }
+    }
+}

@@ -422,11 +422,6 @@ pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Documen
     })
 }
 
-/// The id of a stored document.
-pub fn id_of(document: &RawDocument) -> Option<i64> {
-    crate::domain::document::integer(document, "public_id")
-}
-
 /// A document as bytes.
 ///
 /// # Errors

@@ -137,10 +137,11 @@ impl Question {
         if let Some(id) = number_in(self.get("refers")) {
             params.query.filter = params.query.filter.and(referring(visitor, id).await?);
         }
+        let before = services.types.current(&*services.store, services.max_time).await?;
         match list_objects(services, &visitor.caller, params.query.clone(), View::Rendered).await? {
             Listed::Keyed(page, continued) => {
                 let next = cursors::continued(services, &params, &continued)?.next;
-                let views = views(services, &visitor.caller, &page.documents).await?;
+                let views = views(services, &visitor.caller, (&page.documents, before)).await?;
                 Ok(Found { views, total: params.before + page.total, next })
             }
             _ => Err(ApiError::of(ErrorCode::Internal)),

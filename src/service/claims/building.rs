@@ -233,7 +233,8 @@ async fn sweep_between(store: &dyn Store, ids: bson::Document, max_time: Duratio
     }
 }
 
-fn condition(document: &bson::Document) -> Result<Filter, StoreError> {
+/// A condition of the service.
+pub(in crate::service) fn condition(document: &bson::Document) -> Result<Filter, StoreError> {
     Filter::parse(document, &Limits::NONE).map_err(StoreError::backend)
 }
 

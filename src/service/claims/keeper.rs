@@ -10,7 +10,6 @@ use super::building::{abandon, build, require_apart, sweep};
 use super::changes::{Changed, Consequences, consequences, types_in};
 use super::rules::{Rule, Rules, unique_fields};
 use crate::domain::unique::Uniqueness;
-use crate::service::error::ServiceError;
 use crate::service::history::author::is_rehearsal;
 use crate::service::search::keeping::{self, Kept, OfTypes, Stored};
 use crate::service::types::catalog::{TypeCatalog, Types};
@@ -143,7 +142,7 @@ impl Keeper {
         if is_rehearsal() {
             return Ok(KeptUnit { unit: kept, gone: Vec::new(), searched: Searched::None });
         }
-        let Kept { changes, is_other } = keeping::kept(&basis.types, unit, stored);
+        let Kept { changes, is_other } = keeping::kept(&basis.types, unit, stored).await;
         let searched = match (is_other, changes.is_empty()) {
             (true, _) => Searched::Other,
             (false, true) => Searched::None,
@@ -168,11 +167,11 @@ impl Keeper {
         let revision = self.plain.revision(UNIQUE);
         let types = &self.types;
         if let Some(known) = self.known.load_full().filter(|known| !is_doubtful && known.0 == revision) {
-            let types = types.current(&*self.plain, self.max_time).await.map_err(store_error)?;
+            let types = types.current(&*self.plain, self.max_time).await.map_err(StoreError::from)?;
             return Ok(Basis { rules: known.1.clone(), types });
         }
         let rules = Rules::read_or_begin(&*self.plain, self.max_time).await?;
-        let types = types.anew(&*self.plain, self.max_time).await.map_err(store_error)?;
+        let types = types.anew(&*self.plain, self.max_time).await.map_err(StoreError::from)?;
         self.known.store(Some(Arc::new((revision, rules.clone()))));
         Ok(Basis { rules, types })
     }
@@ -188,13 +187,6 @@ impl Keeper {
                 log::warn!("claims of fields that are no longer unique are left until the next start: {error}");
             }
         });
-    }
-}
-
-fn store_error(error: ServiceError) -> StoreError {
-    match error {
-        ServiceError::Store(error) => error,
-        error => StoreError::backend(error),
     }
 }
 

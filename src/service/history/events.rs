@@ -64,7 +64,8 @@ async fn shown(
         let page: Documents = std::iter::once(document).collect();
         // Without a right no caller sees passwords, those of referenced objects included; access lists check the group.
         let eyes = Caller { rights: Arc::default(), ..caller.clone() };
-        let views = rendering::render_objects(services, &eyes, &page, Views::default()).await?;
+        let types = services.types.current(&*services.store, services.max_time).await?;
+        let views = rendering::render_objects(services, &eyes, (&page, types), Views::default()).await?;
         let view = views.iter().next().map(serde_json::from_slice).transpose();
         return Ok(view.unwrap_or_default().unwrap_or_default());
     }

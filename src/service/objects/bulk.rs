@@ -691,7 +691,7 @@ fn taken() -> ServiceError {
 }
 
 /// Yields to other tasks of this thread from time to time.
-async fn give_way(index: usize) {
+pub(in crate::service) async fn give_way(index: usize) {
     if index % TURN == TURN - 1 {
         tokio::task::yield_now().await;
     }

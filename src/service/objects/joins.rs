@@ -96,7 +96,8 @@ impl<'a> Joiner<'a> {
             let is_hidden = |object: &RawDocument| {
                 let entry = integer(object, "type_id").and_then(|id| types.get(id));
                 let field = entry.and_then(|entry| entry.object_type.field(field));
-                self.hides_passwords && field.is_some_and(Field::is_password)
+                // A field that the type does not have may have held passwords.
+                self.hides_passwords && field.is_none_or(Field::is_password)
             };
             let values = found.iter().filter_map(|object| {
                 let value = value_of(object, field).filter(|_| !is_hidden(object));

@@ -23,8 +23,11 @@ use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
 use crate::service::types::late::types_in;
-use crate::service::types::running;
+use crate::service::types::running::{self, Running};
 use crate::store::{Documents, FindQuery, StoreError};
+
+/// How often objects are read again whose types change while they are read.
+const ATTEMPTS: usize = 8;
 
 /// The right whose holders see the values of password fields.
 pub(crate) const EDIT: &str = "base.framework.object.edit";
@@ -67,6 +70,8 @@ impl Views {
 /// The look-up tables of a page's views.
 struct ServedCatalog {
     types: Arc<Types>,
+    /// Those under which the page is stored.
+    first: Arc<Types>,
     users: BTreeMap<i64, Arc<str>>,
     objects: Vec<Documents>,
     /// By id where in `objects` each is.
@@ -89,7 +94,8 @@ impl RenderCatalog for ServedCatalog {
     fn object_type(&self, id: i64) -> Option<&ObjectType> {
         if id < 0 {
             // Only objects of `stored_under` have such a type.
-            return self.types.get(-id)?.running.as_ref().map(|running| &*running.former);
+            let mut known = [&self.types, &self.first].into_iter().filter_map(|types| types.get(-id)?.running.as_ref());
+            return known.next().map(|running| &*running.former);
         }
         self.types.get(id).map(|entry| &*entry.object_type)
     }
@@ -105,19 +111,19 @@ impl RenderCatalog for ServedCatalog {
     }
 }
 
-/// Adds the views of a page of objects that the caller may read.
+/// Adds the views of a page of objects that the caller may read. `before` are the types before the page was read.
 ///
 /// # Errors
 /// What the store reports.
 pub async fn render_objects(
     services: &Services,
     caller: &Caller,
-    page: &Documents,
+    (page, before): (&Documents, Arc<Types>),
     mut views: Views,
 ) -> Result<Views, ServiceError> {
     let context = context(services, caller).await?;
-    let page = stored_under(services, Cow::Borrowed(page)).await?;
-    let catalog = gather(services, caller, &subjects(&page, &context)?, Documents::new()).await?.0;
+    let (page, types) = stored_under(services, before, Cow::Borrowed(page)).await?;
+    let catalog = gather(services, caller, &subjects(&page, &context)?, (types, Documents::new())).await?.0;
     views.text.reserve(page.bytes() * GROWTH);
     if page.len() <= SHORT && page.bytes() <= SHORT_BYTES {
         return render(&subjects(&page, &context)?, &catalog, views);
@@ -164,14 +170,15 @@ fn render(subjects: &[Subject<'_>], catalog: &ServedCatalog, mut views: Views) -
 /// As [`get_object`].
 pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result<(Vec<u8>, String), ServiceError> {
     let expected = services.companions.of(services.store.is_remote(), id);
+    let before = services.types.current(&*services.store, services.max_time).await?;
     let (page, beside) = match &expected {
         Some(expected) => get_together(services, caller, id, expected).await?,
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
     };
     let context = context(services, caller).await?;
-    let shown = stored_under(services, Cow::Borrowed(&page)).await?;
+    let (shown, types) = stored_under(services, before, Cow::Borrowed(&page)).await?;
     let subjects = subjects(&shown, &context)?;
-    let (catalog, fetched) = gather(services, caller, &subjects, beside).await?;
+    let (catalog, fetched) = gather(services, caller, &subjects, (types, beside)).await?;
     services.companions.note(services.store.is_remote(), id, expected.is_some(), &fetched);
     let mut views = Views::default();
     views.text.reserve(page.bytes() * GROWTH);
@@ -203,12 +210,14 @@ async fn gather(
     services: &Services,
     caller: &Caller,
     subjects: &[Subject<'_>],
-    known: Documents,
+    (first, known): (Arc<Types>, Documents),
 ) -> Result<(ServedCatalog, Vec<i64>), ServiceError> {
-    let types = services.types_of(known.iter()).await?;
+    let types = services.types_knowing(Arc::clone(&first), types_in(known.iter())).await?;
     let mut visible = types.visible_to(caller);
-    let mut catalog = ServedCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: Vec::new() };
-    catalog.add(only(visible.as_ref(), known)?);
+    let (users, objects) = (BTreeMap::new(), Vec::new());
+    let mut catalog = ServedCatalog { types, first, users, objects, places: Vec::new() };
+    let known = Cow::Owned(only(visible.as_ref(), known)?);
+    catalog.add(stored_under(services, Arc::clone(&catalog.types), known).await?.0.into_owned());
     let mut fetched = Vec::new();
     let mut gathering = Gathering::new();
     while let Some(needed) = gathering.next_round(subjects, &catalog).map_err(corrupt)? {
@@ -221,12 +230,12 @@ async fn gather(
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
             let found = services.held(Objects::COLLECTION, query).await?;
             let newer = services.types_knowing(Arc::clone(&catalog.types), types_in(found.iter())).await?;
+            let (found, newer) = stored_under(services, newer, Cow::Owned(found)).await?;
             if !Arc::ptr_eq(&newer, &catalog.types) {
                 visible = newer.visible_to(caller);
                 catalog.types = newer;
             }
-            let found = Cow::Owned(only(visible.as_ref(), found)?);
-            catalog.add(stored_under(services, found).await?.into_owned());
+            catalog.add(only(visible.as_ref(), found.into_owned())?);
         }
         if !gathering.leads_on() {
             break;
@@ -235,43 +244,73 @@ async fn gather(
     Ok((catalog, fetched))
 }
 
-/// The objects, each with the type under which it is stored. While the objects of a type are being migrated, those that are still to
-/// change have the negative id of their type, which stands for its former state.
+/// The objects, each with the type under which it is stored, and the types. `before` are the types before the objects were read.
+/// While the objects of a type are being migrated, those that are still to change have the negative id of their type, which stands
+/// for its former state.
 ///
-/// How far the migration is was read with the types, before the objects, and is read again after them. Objects in between are
-/// read again: they have changed.
+/// Objects of types that have changed since, and those that the migration has reached since, are read again.
 async fn stored_under<'d>(
     services: &Services,
-    objects: Cow<'d, Documents>,
-) -> Result<Cow<'d, Documents>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let is_running = types.iter().any(|entry| entry.running.is_some());
-    if !is_running || !objects.iter().any(|object| types.is_pending(object, |_, running| running.upto)) {
-        return Ok(objects);
+    mut before: Arc<Types>,
+    mut objects: Cow<'d, Documents>,
+) -> Result<(Cow<'d, Documents>, Arc<Types>), ServiceError> {
+    let mut reached: Option<BTreeMap<i64, i64>> = None;
+    for _ in 0..ATTEMPTS {
+        let types = services.types.current(&*services.store, services.max_time).await?;
+        if !types.is_migrating() && Arc::ptr_eq(&before, &types) {
+            return Ok((objects, types));
+        }
+        let now = progress(services, &types).await?;
+        let upto_now = |type_id: i64, _: &Running| now.get(&type_id).copied().unwrap_or(i64::MAX);
+        let upto_then = |type_id: i64, running: &Running| match &reached {
+            Some(reached) => reached.get(&type_id).copied().unwrap_or(i64::MAX),
+            None => running.upto,
+        };
+        let is_stale = |object: &RawDocument| {
+            let type_id = integer(object, "type_id").unwrap_or_default();
+            !types.agree_on(&before, type_id)
+                || types.is_pending(object, upto_then) && !types.is_pending(object, upto_now)
+        };
+        let stale = objects.iter().filter(|object| is_stale(object)).filter_map(|it| integer(it, "public_id"));
+        let stale: Vec<Bson> = stale.map(Bson::Int64).collect();
+        if stale.is_empty() {
+            return Ok((of_their_time(objects, &types, upto_now)?, types));
+        }
+        let query = FindQuery::new(Filter::one_of("public_id", stale), services.max_time);
+        let found = services.held(Objects::COLLECTION, query).await?;
+        let found: BTreeMap<_, _> = found.iter().map(|object| (integer(object, "public_id"), object)).collect();
+        let again = objects.iter().map(|object| found.get(&integer(object, "public_id")).map_or(object, |it| *it));
+        objects = Cow::Owned(again.collect());
+        (before, reached) = (types, Some(now));
+    }
+    Ok((objects, before))
+}
+
+/// How far the migrations of types are.
+async fn progress(services: &Services, types: &Types) -> Result<BTreeMap<i64, i64>, ServiceError> {
+    if !types.is_migrating() {
+        return Ok(BTreeMap::new());
     }
     let running: Vec<i64> = types.iter().filter_map(|entry| Some(entry.running.as_ref()?.type_id)).collect();
     let notes = running::notes(&*services.store, &running, services.max_time).await?;
-    let by_type: BTreeMap<i64, i64> =
-        notes.iter().filter_map(|note| Some((integer(note, "_id")?, running::upto(note)))).collect();
-    let upto = |type_id: i64, _: &running::Running| by_type.get(&type_id).copied().unwrap_or(i64::MAX);
-    let is_between =
-        |object: &RawDocument| types.is_pending(object, |_, running| running.upto) && !types.is_pending(object, upto);
-    let between = objects.iter().filter(|object| is_between(object)).filter_map(|it| integer(it, "public_id"));
-    let between: Vec<Bson> = between.map(Bson::Int64).collect();
-    let mut changed = BTreeMap::new();
-    if !between.is_empty() {
-        let query = FindQuery::new(Filter::one_of("public_id", between), services.max_time);
-        for object in services.held(Objects::COLLECTION, query).await?.iter() {
-            changed.insert(integer(object, "public_id"), object.to_owned());
-        }
+    Ok(notes.iter().filter_map(|note| Some((integer(note, "_id")?, running::upto(note)))).collect())
+}
+
+/// The objects, those that are still to change with the former state of their type.
+fn of_their_time<'d>(
+    objects: Cow<'d, Documents>,
+    types: &Types,
+    upto: impl Fn(i64, &Running) -> i64,
+) -> Result<Cow<'d, Documents>, ServiceError> {
+    if !objects.iter().any(|object| types.is_pending(object, &upto)) {
+        return Ok(objects);
     }
     let mut stored = Documents::new();
     for object in objects.iter() {
-        if types.is_pending(object, upto) {
+        if types.is_pending(object, &upto) {
             stored.push(&of_former_type(object)?);
         } else {
-            let now = changed.get(&integer(object, "public_id")).filter(|_| is_between(object));
-            stored.push(now.map_or(object, |now| now));
+            stored.push(object);
         }
     }
     Ok(Cow::Owned(stored))

@@ -15,10 +15,10 @@ use super::state::{WORK_BEGIN, is_work, works};
 use crate::domain::document::{integer, raw};
 use crate::domain::searchable::EVERY;
 use crate::plural::counted;
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
+use crate::service::claims::building::condition;
 use crate::service::claims::changes::same;
 use crate::service::claims::rules::Rules;
-use crate::service::error::ServiceError;
 use crate::service::objects::bulk::GROUP_BYTES;
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
@@ -110,7 +110,7 @@ async fn step(services: &Services, work: &RawDocument, size: usize) -> Result<u6
     let (store, max_time) = (&*services.searched.plain, services.max_time);
     // The rules come first: the types are then at least as new as their version.
     let rules = Rules::read_or_begin(store, max_time).await?;
-    let types = services.types.anew(store, max_time).await.map_err(store_error)?;
+    let types = services.types.anew(store, max_time).await.map_err(StoreError::from)?;
     let (type_id, begin) = (integer(work, "_id"), integer(work, "after").unwrap_or(WORK_BEGIN));
     let mut of_type = doc! { "public_id": { "$gt": begin } };
     of_type.extend(type_id.map(|id| ("type_id".to_owned(), Bson::Int64(id))));
@@ -181,15 +181,4 @@ fn fitting(types: &Types, objects: &Documents, searched: Documents) -> Unit {
         unit.changes.push(Change::Delete { collection: SEARCH, before });
     }
     unit
-}
-
-fn condition(document: &bson::Document) -> Result<Filter, StoreError> {
-    Filter::parse(document, &Limits::NONE).map_err(StoreError::backend)
-}
-
-fn store_error(error: ServiceError) -> StoreError {
-    match error {
-        ServiceError::Store(error) => error,
-        error => StoreError::backend(error),
-    }
 }

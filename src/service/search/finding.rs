@@ -104,6 +104,8 @@ pub async fn search(services: &Services, caller: &Caller, query: &SearchQuery) -
     admission::current().hold(4 * CHUNK_BYTES).map_err(StoreError::from)?;
     let left = services.searched.left(&*services.store, services.max_time).await?;
     let types = services.types.current(&*services.store, services.max_time).await?;
+    // Objects that are still to change are found again when they have changed.
+    let is_changing = types.iter().any(|entry| entry.running.is_some());
     let mut question = question;
     let reading = Reading::new(services, caller, types);
     look_for(&reading, &mut question).await?;
@@ -113,7 +115,7 @@ pub async fn search(services: &Services, caller: &Caller, query: &SearchQuery) -
     let next = finder.fill().await?;
     let found = finder.found;
     let hits = shown(&reading, question, found).await?;
-    Ok(Page { hits, next, common, is_incomplete: !left.is_nothing() })
+    Ok(Page { hits, next, common, is_incomplete: is_changing || !left.is_nothing() })
 }
 
 /// What was found, to be shown. Objects of types that were not known when they were looked for are looked at again.

@@ -19,13 +19,12 @@ use crate::query::Filter;
 use crate::render::summary_line;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
+use crate::service::objects::rendering::EDIT;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
 use crate::store::{Documents, FindQuery, StoreError};
 
-/// The right that changing objects needs; who lacks it sees no passwords in summary lines.
-const EDIT: &str = "base.framework.object.edit";
 /// More bytes of objects are not looked through on the thread of the request.
 const SHORT_BYTES: usize = 128 * 1024;
 /// Longer texts are shown in part: this number of characters.

@@ -12,8 +12,10 @@ use super::state::WORK_BEGIN;
 use crate::domain::document::{integer, raw};
 use crate::domain::object_type::ObjectType;
 use crate::domain::searchable::{EVERY, shape};
-use crate::query::{Filter, Limits};
+use crate::query::Filter;
+use crate::service::claims::building::condition;
 use crate::service::claims::changes::{Changed, types_in};
+use crate::service::objects::bulk::give_way;
 use crate::service::types::catalog::{TypeEntry, Types, compiled};
 use crate::store::collections::{SEARCH, SEARCH_WORK};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
@@ -35,7 +37,7 @@ pub(in crate::service) struct Kept {
 
 /// The changes of documents for a unit that changes objects. Documents are as the objects before say, or as they are stored if
 /// that is known.
-pub(in crate::service) fn kept(types: &Types, unit: &Unit, stored: Option<Stored>) -> Kept {
+pub(in crate::service) async fn kept(types: &Types, unit: &Unit, stored: Option<Stored>) -> Kept {
     let mut kept = Kept::default();
     let own = types_of(unit);
     let of = |object: &RawDocument, own: &HashMap<i64, Option<Arc<TypeEntry>>>| {
@@ -44,7 +46,9 @@ pub(in crate::service) fn kept(types: &Types, unit: &Unit, stored: Option<Stored
         document_of(object, entry.map(|entry| &**entry))
     };
     let (none, mut stored) = (HashMap::new(), stored);
-    for Changed { object, before, after } in unit.changes.iter().filter_map(Changed::of) {
+    for (index, changed) in unit.changes.iter().filter_map(Changed::of).enumerate() {
+        give_way(index).await;
+        let Changed { object, before, after } = changed;
         if before.zip(after).is_some_and(|(before, after)| has_same_terms(before, after)) && own.is_empty() {
             continue;
         }
@@ -146,8 +150,7 @@ pub(in crate::service) async fn of_types(
         if after.is_none() {
             // Objects that the unit removes by a condition, and not one by one.
             let filter = doc! { "terms": EVERY, "type_id": Bson::Int64(type_id) };
-            let filter = Filter::parse(&filter, &Limits::NONE).map_err(StoreError::backend)?;
-            outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter });
+            outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter: condition(&filter)? });
         }
     }
     Ok(outcome)

@@ -12,12 +12,13 @@ use super::examples::{Example, MOST_NAMED, plain_fields};
 use super::fitting::{Misfits, Question, look, look_at};
 use super::moving::{Mover, Tally};
 use super::running::{self, DONE, RUNNING};
+use super::{VIEW_OBJECTS, sees_objects};
 use crate::admission;
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::migration_input::{Asked, Step};
 use crate::domain::object_fields::Rule;
-use crate::domain::object_type::ObjectType;
+use crate::domain::object_type::{Field, ObjectType};
 use crate::domain::type_changes::{Class, Difference, differences};
 use crate::domain::type_migration::Migration;
 use crate::domain::{Violation, Violations};
@@ -30,14 +31,11 @@ use crate::service::error_code::ErrorCode;
 use crate::service::history::author;
 use crate::service::history::kept::last;
 use crate::service::objects::exists;
+use crate::service::objects::rendering::EDIT;
 use crate::service::objects::targets::Targets;
 use crate::service::resource::{self, Decision, Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
-
-/// The rights that changing the objects needs.
-const VIEW: &str = "base.framework.object.view";
-const EDIT: &str = "base.framework.object.edit";
 
 /// One unit changes the objects of a type that has at most this many, of at most this number of bytes.
 const MOST_OBJECTS: usize = 10_000;
@@ -160,9 +158,7 @@ impl NewRules {
 
     /// Refuses a caller who may not see whether objects obey: the answer must not tell.
     async fn require_seen(&self, services: &Services, caller: &Caller, id: i64) -> Result<(), ServiceError> {
-        let entry = services.type_with_id(id).await?;
-        let may_read = entry.is_none_or(|entry| entry.permit(caller, Permission::Read).is_ok());
-        if caller.rights.grants(VIEW) && may_read {
+        if sees_objects(services, caller, id).await? {
             return Ok(());
         }
         let places = self.fields.iter().map(|(name, needs, _)| {
@@ -213,7 +209,7 @@ fn ids_of(first: &[Example], all: u64) -> String {
 
 /// A migration changes objects, so it needs what changing them one by one does.
 async fn permitted(services: &Services, caller: &Caller, before: &RawDocument, id: i64) -> Result<(), ServiceError> {
-    for right in [VIEW, EDIT] {
+    for right in [VIEW_OBJECTS, EDIT] {
         if !caller.rights.grants(right) {
             let message = format!("a migration needs the right {right} too");
             return Err(ServiceError::refused(ErrorCode::RightMissing, message));
@@ -272,6 +268,7 @@ async fn begun(
     let id = states.id();
     let migration = Migration::of(&asked.steps, &states.was, &states.is).map_err(ServiceError::Violations)?;
     refuse_unique(services, states, asked, &migration)?;
+    refuse_open_secrets(services, states, asked)?;
     let migration = Arc::new(migration);
     let visible = services.types.current(&*services.store, services.max_time).await?.visible_to(caller);
     let since = last(&*services.store, services.max_time).await?;
@@ -317,6 +314,22 @@ fn refuse_unique(
     let message = format!(
         "the values of {field} are unique, and no more than {most} objects of 16 MiB can change such values together with their \
          type; send \"unique\": false for the field first"
+    );
+    Err(ServiceError::refused(ErrorCode::TooManyObjects, message))
+}
+
+/// Until an object has changed, its former password would be a value that everybody sees, under a name that the steps clear.
+fn refuse_open_secrets(services: &Services, states: &States<'_>, asked: &Asked) -> Result<(), ServiceError> {
+    let is_plain = |name: &str| states.is.field(name).is_some_and(|field| !field.is_password());
+    let was_secret = |name: &str| states.was.field(name).is_some_and(Field::is_password);
+    let is_opened =
+        |step: &&Step| !matches!(step, Step::Convert { .. }) && was_secret(step.field()) && is_plain(step.field());
+    let Some(step) = asked.steps.iter().find(is_opened) else { return Ok(()) };
+    let most = most_together(services);
+    let message = format!(
+        "{} holds passwords, and no more than {most} objects of 16 MiB can give the name to another field together with their type; \
+         make the steps first, and add the field of this name afterwards",
+        step.field()
     );
     Err(ServiceError::refused(ErrorCode::TooManyObjects, message))
 }
@@ -411,9 +424,7 @@ pub struct Noted {
 pub async fn of_type(services: &Services, caller: &Caller, id: i64) -> Result<Noted, ServiceError> {
     resource::get::<resource::Types>(services, id).await?;
     let note = running::note(&*services.store, id, services.max_time).await?;
-    let entry = services.type_with_id(id).await?;
-    let may_read = entry.is_none_or(|entry| entry.permit(caller, Permission::Read).is_ok());
-    let sees_objects = caller.rights.grants(VIEW) && may_read;
+    let sees_objects = sees_objects(services, caller, id).await?;
     match note {
         Some(document) => Ok(Noted { document, sees_objects }),
         None => Err(ServiceError::refused(ErrorCode::MigrationNotFound, format!("type {id} had no migration"))),

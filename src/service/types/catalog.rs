@@ -10,6 +10,7 @@
 //! field counts as missing, [`TypeCatalog::anew`] reads the types again.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub struct Types {
     missing: Vec<(i64, Option<Acl>)>,
     /// The ids of the types that have a field, by its name; made when it is first asked for.
     with_field: OnceLock<HashMap<String, Vec<i64>>>,
+    /// Whether the objects of some type are being migrated.
+    is_migrating: bool,
 }
 
 /// One type, in all the forms in which it is needed.
@@ -183,7 +186,7 @@ impl TypeCatalog {
             }
         }
         let missing = self.present.as_ref().map_or_else(Vec::new, |present| present.missing_from(&by_id));
-        let types = Arc::new(Types { revision, by_id, missing, with_field: OnceLock::new() });
+        let types = Arc::new(Types::of(revision, by_id, missing));
         self.current.store(Some(Arc::clone(&types)));
         self.done.store(number, Ordering::SeqCst);
         Ok(types)
@@ -210,7 +213,23 @@ impl Present {
     }
 }
 
+impl fmt::Debug for Types {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} types of revision {}", self.by_id.len(), self.revision)
+    }
+}
+
 impl Types {
+    fn of(revision: u64, by_id: BTreeMap<i64, Arc<TypeEntry>>, missing: Vec<(i64, Option<Acl>)>) -> Self {
+        let is_migrating = by_id.values().any(|entry| entry.running.is_some());
+        Self { revision, by_id, missing, with_field: OnceLock::new(), is_migrating }
+    }
+
+    /// Whether the objects of some type are being migrated.
+    pub fn is_migrating(&self) -> bool {
+        self.is_migrating
+    }
+
     /// The type with this id.
     pub fn get(&self, id: i64) -> Option<&Arc<TypeEntry>> {
         self.by_id.get(&id)
@@ -225,7 +244,7 @@ impl Types {
     fn with(&self, further: Vec<Arc<TypeEntry>>) -> Self {
         let mut by_id = self.by_id.clone();
         by_id.extend(further.into_iter().map(|entry| (entry.object_type.public_id, entry)));
-        Self { revision: self.revision, by_id, missing: self.missing.clone(), with_field: OnceLock::new() }
+        Self::of(self.revision, by_id, self.missing.clone())
     }
 
     /// Whether these are the same types with the same content, where the one was read after the other.
@@ -329,9 +348,11 @@ impl TypeEntry {
         Err(ServiceError::refused(ErrorCode::AclDenied, message))
     }
 
-    /// When the type was last changed; null if never. Each change has another time.
+    /// When the type was last changed; null if never. Each change has another time. What another tool stored there counts as it
+    /// is.
     pub fn edited(&self) -> Bson {
-        self.document.get_datetime("last_edit_time").map_or(Bson::Null, Bson::DateTime)
+        let stored = self.document.get("last_edit_time").ok().flatten();
+        stored.and_then(|stored| Bson::try_from(stored).ok()).unwrap_or(Bson::Null)
     }
 
     /// Refuses to change objects of an inactive type.
@@ -352,8 +373,14 @@ impl TypeEntry {
 }
 
 impl Types {
-    /// The type under which this object is stored: the former state of a type, for an object that is still to change. `upto` says
-    /// how far the migration of a type is.
+    /// Whether a type is the same in both, so that objects which were read between them are stored under it.
+    pub(crate) fn agree_on(&self, other: &Self, type_id: i64) -> bool {
+        let state = |types: &Self| types.get(type_id).map(|entry| (entry.edited(), entry.running.is_some()));
+        state(self) == state(other)
+    }
+
+    /// Whether this object is still to change, so that it is stored under the former state of its type. `upto` says how far the
+    /// migration of a type is.
     pub(crate) fn is_pending(&self, object: &RawDocument, upto: impl Fn(i64, &Running) -> i64) -> bool {
         let type_id = integer(object, "type_id").unwrap_or_default();
         let running = self.get(type_id).and_then(|entry| entry.running.as_ref());

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 use tokio::sync::watch;
 
-use super::catalog::compiled;
-use super::moving::Mover;
+use super::catalog::{TypeEntry, compiled};
+use super::moving::{Moved, Mover};
 use super::running::{self, DONE, REFUSED};
 use crate::domain::document::{flag, integer, text};
 use crate::domain::migration_input::Asked;
@@ -23,6 +23,7 @@ use crate::service::error::ServiceError;
 use crate::service::history::author::{CausedBy, as_action, by, caused};
 use crate::service::history::kept::last_of_type;
 use crate::service::objects::bulk::GROUP_BYTES;
+use crate::service::objects::exists;
 use crate::service::resource::{self, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::upkeep::lease::{Holder, Lease, LeaseTimes, Work};
@@ -94,9 +95,9 @@ struct Run<'s> {
     services: &'s Services,
     id: i64,
     migration: Arc<Migration>,
-    /// The new state of the type.
-    is: Arc<super::catalog::TypeEntry>,
-    former: RawDocumentBuf,
+    /// The former state of the type, and the new one.
+    was: Arc<TypeEntry>,
+    is: Arc<TypeEntry>,
     user_id: i64,
     /// The sequence of the entry of the type.
     cause: i64,
@@ -148,21 +149,18 @@ impl<'s> Run<'s> {
         };
         let cause = last_of_type(&*services.store, id, services.max_time).await?;
         let migration = Arc::new(migration);
-        Ok(Self { services, id, migration, is, former: former.to_owned(), user_id, cause, author })
+        Ok(Self { services, id, migration, was, is, user_id, cause, author })
     }
 
-    fn mover(&self, was: &super::catalog::TypeEntry) -> Mover {
+    /// The objects after the steps, how many changed, and how often a step could not be made.
+    async fn moved(&self, objects: &Documents) -> Result<(Moved, u64, u64), ServiceError> {
         let stamp = (self.user_id, self.services.now());
-        Mover::new(&self.migration, (&was.object_type, &self.is.object_type), None, stamp).0
-    }
-
-    async fn moved(&self, objects: &Documents) -> Result<(Documents, u64, u64), ServiceError> {
-        let was = compiled(&self.former).map_err(unreadable)?;
-        let mut mover = self.mover(&was);
+        let states = (&*self.was.object_type, &*self.is.object_type);
+        let mut mover = Mover::new(&self.migration, states, None, stamp).0;
         let moved = mover.moved(self.services, objects.clone()).await?;
-        let tally = mover.tally();
+        let tally = mover.into_tally();
         let refused = tally.steps.iter().map(|(_, _, step)| step.refused).sum();
-        Ok((moved.documents, tally.objects, refused))
+        Ok((moved, tally.objects, refused))
     }
 
     /// Looks at the objects that others changed between the plan and the change of the type. If one of them refuses a step, the type
@@ -186,7 +184,7 @@ impl<'s> Run<'s> {
         }
         log::warn!("type {} goes back: {} cannot make the steps", self.id, counted(refused, "object"));
         let ended = doc! {"state": REFUSED, "former": null, "plan": null, "ended": self.services.now(), "done": 0_i64};
-        self.finish(note, &resource::decode(&self.former)?, ended).await?;
+        self.finish(note, &resource::decode(&self.was.document)?, ended).await?;
         Ok(false)
     }
 
@@ -207,12 +205,21 @@ impl<'s> Run<'s> {
                 self.end(&note).await?;
                 return Ok(true);
             };
-            let (after, changed, _) = self.moved(&objects).await?;
+            let (moved, changed, refused) = self.moved(&objects).await?;
+            if refused > 0 {
+                let values = counted(refused, "value");
+                log::warn!(
+                    "type {}: {values} stayed as they were, as what they refer to was deleted meanwhile",
+                    self.id
+                );
+            }
             let done = integer(&note, "done").unwrap_or_default() + i64::try_from(changed).unwrap_or_default();
-            let differing = objects.iter().zip(after.iter()).filter(|(one, other)| one.as_bytes() != other.as_bytes());
+            let differing =
+                objects.iter().zip(moved.documents.iter()).filter(|(one, other)| one.as_bytes() != other.as_bytes());
             let note = running::noted(Some(&note), &running::with(&note, doc! {"upto": last, "done": done})?);
             let changes = differing.map(|(before, after)| replaced(Objects::COLLECTION, before, after)).chain([note]);
-            let unit = Unit { changes: changes.collect(), conditions: Vec::new() };
+            let conditions = moved.referred.iter().map(|id| exists(Objects::COLLECTION, *id)).collect();
+            let unit = Unit { changes: changes.collect(), conditions };
             match self.committed(unit).await {
                 Ok(()) => return Ok(false),
                 Err(StoreError::Stale | StoreError::Condition { .. }) => {

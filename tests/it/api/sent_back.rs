@@ -113,6 +113,18 @@ on_each_store! {
         assert_eq!(app.get("/objects/").await.json()["total"], 0);
     }
 
+    async fn a_type_whose_time_another_tool_wrote_as_a_text_takes_objects(app) {
+        store(app, TYPES, doc! {
+            "_id": "t", "public_id": 60_i64, "name": "rack", "label": "Rack", "author_id": 1_i64, "active": true,
+            "fields": [{ "type": "text", "name": "city", "label": "City" }], "version": "1.0.0", "last_edit_time": "yesterday",
+            "render_meta": { "icon": "", "sections": [], "externals": [], "summary": { "fields": ["city"] } },
+            "acl": { "activated": false, "groups": { "includes": {} } },
+        }).await;
+        let id = app.create_object(60, &json!({"city": "Bergen"})).await;
+        let patch = app.patch(&format!("/objects/{id}"), &json!({"fields": {"city": "Oslo"}})).await;
+        assert_eq!(patch.status, 202, "{}", patch.text);
+    }
+
     async fn a_type_of_another_tool_can_be_sent_back(app) {
         let checkbox = doc! { "type": "checkbox", "name": "on", "label": "On", "value": true };
         let number = doc! { "type": "number", "name": "units", "label": "Units", "value": 3_i64, "default": "" };

@@ -184,6 +184,26 @@ async fn a_large_change_that_cannot_be_made_is_refused_before_it_begins_and_undo
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_field_takes_the_name_of_a_password_while_objects_still_have_the_old_one() {
+    for app in on_small_units().await {
+        let secret = field("password", "secret");
+        let id = app.created("/types/", &json!({"name": "box", "author_id": 1, "fields": [secret]})).await;
+        for number in 0..30 {
+            app.create_object(id, &json!({"secret": format!("thunder{number}")})).await;
+        }
+        let steps = json!([{"rename": {"from": "secret", "to": "key"}}]);
+        let open = json!([field("password", "key"), field("text", "secret")]);
+        let path = format!("/types/{id}");
+        let refused = app.patch(&path, &json!({"fields": open, "migration": steps})).await;
+        refused.error(400, "too_many_objects");
+        let apart = json!([field("password", "key")]);
+        let begun = app.patch(&path, &json!({"fields": apart, "migration": steps})).await;
+        assert_eq!(begun.status, 202, "{}", begun.text);
+        assert_eq!(ended(&app, id).await["state"], "done");
+    }
+}
+
 /// Kills the service in the middle of a migration, again and again, and starts it again until the migration has ended.
 async fn through_kills(uri: &str, round: u64) {
     let directory = TempDir::new().expect("a temporary directory");
