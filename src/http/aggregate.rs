@@ -14,6 +14,7 @@ use super::params::understood;
 use super::schema::{Aggregated, PipelineBody, operation};
 use super::state::HttpState;
 use crate::query::{Effort, Fields, Pipeline};
+use crate::service::Caller;
 use crate::service::objects::aggregate as service;
 use crate::service::queries::advice;
 use crate::service::resource::Objects;
@@ -30,8 +31,7 @@ pub(super) async fn aggregate_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let stages = stages(body)?;
-    let read = async |fields: Option<Fields>| pipeline(&state, &stages, fields).await;
-    let pipeline = with_known_fields(&state, &caller.0, read).await?;
+    let pipeline = read_pipeline(&state, &caller.0, &stages).await?;
     let asked = pipeline.documents().to_vec();
     let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
     let advice = advice::of_pipeline(&state.services, &caller.0, &asked, found.is_empty()).await?;
@@ -39,6 +39,14 @@ pub(super) async fn aggregate_objects(
     let beside = json!({"count": found.len()});
     let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");
     Ok(envelope::advised(response, &advice))
+}
+
+/// Reads a pipeline by the fields that the caller may know.
+///
+/// # Errors
+/// What cannot be understood; errors of the store.
+pub async fn read_pipeline(state: &HttpState, caller: &Caller, stages: &[Bson]) -> Result<Pipeline, ApiError> {
+    with_known_fields(state, caller, async |fields: Option<Fields>| pipeline(state, stages, fields).await).await
 }
 
 /// Reads a pipeline as work in a turn: the time for that does not follow from its length.

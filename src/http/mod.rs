@@ -1,6 +1,6 @@
 //! The REST interface, and the code of actix that the page shares: routes, parameters, bodies, envelopes, errors.
 
-mod aggregate;
+pub mod aggregate;
 mod auth;
 pub mod body;
 pub mod body_quota;

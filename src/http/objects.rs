@@ -183,7 +183,10 @@ pub(super) async fn with_fields<T>(
 }
 
 /// The same for what may name fields in any case.
-pub(super) async fn with_known_fields<T>(
+///
+/// # Errors
+/// Those of the reading; errors of the store.
+pub async fn with_known_fields<T>(
     state: &HttpState,
     caller: &Caller,
     read: impl AsyncFn(Option<Fields>) -> Result<T, ApiError>,

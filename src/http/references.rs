@@ -67,7 +67,7 @@ pub(super) async fn object_graph(Call { state, request, caller }: Call, id: Path
     let types = sent.get("types").map(types).transpose()?;
     let (depth, most) = (sent.within("depth", DEPTH)?, sent.within("max_nodes", NODES)?);
     let query = GraphQuery { direction, depth, types, most };
-    let text = graph::around(&state.services, &caller, id.0, query, format).await?;
+    let text = graph::text_around(&state.services, &caller, id.0, query, format).await?;
     Ok(HttpResponse::Ok().content_type(format.media_type()).body(text))
 }
 

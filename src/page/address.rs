@@ -40,14 +40,19 @@ impl Address {
         self.without(name).and(name, value)
     }
 
-    /// As a browser takes it.
-    pub fn text(&self) -> String {
+    /// Its parameters, as a browser takes them.
+    pub fn query(&self) -> String {
         let pairs: Vec<String> = self
             .parameters
             .iter()
             .map(|(name, value)| format!("{}={}", encode_segment(name), encode_segment(value)))
             .collect();
-        if pairs.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, pairs.join("&")) }
+        pairs.join("&")
+    }
+
+    /// As a browser takes it.
+    pub fn text(&self) -> String {
+        if self.parameters.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, self.query()) }
     }
 }
 

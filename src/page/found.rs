@@ -11,6 +11,7 @@ use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
 use crate::http::error::ApiError;
+use crate::http::objects::with_known_fields;
 use crate::query::{Filter, Limits, Sort};
 use crate::render::summary_line;
 use crate::service::ListQuery;
@@ -45,6 +46,15 @@ pub async fn some(visitor: &Visitor, filter: Filter, sort: Sort, limit: u64) -> 
     let query = ListQuery::first(filter, sort, limit);
     let listed = objects::list_objects(visitor.services(), &visitor.caller, query, View::Native).await?;
     Ok(listed.into_page().map(|page| (page.documents, page.total)).unwrap_or_default())
+}
+
+/// A filter in the language of REST.
+///
+/// # Errors
+/// What cannot be understood; errors of the store.
+pub async fn filter(visitor: &Visitor, condition: &serde_json::Value) -> Result<Filter, ApiError> {
+    let (state, text) = (&visitor.guest.state, condition.to_string());
+    with_known_fields(state, &visitor.caller, async |fields| state.object_filter(&text, fields).await).await
 }
 
 /// The types as they are.

@@ -18,6 +18,7 @@ pub mod files;
 pub mod found;
 pub mod guard;
 pub mod parts;
+pub mod saved;
 pub mod screens;
 pub mod texts;
 pub mod view;
@@ -26,7 +27,7 @@ pub mod visitor;
 use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
 
-use self::screens::{changes, delete, edit, export, list, object, overview, search, sign_in};
+use self::screens::{changes, delete, edit, export, graph, list, object, overview, search, several, sign_in};
 use crate::http::route_table::RouteAccess::{Public, Right, SignedIn};
 use crate::http::routes::Routes;
 use crate::http::state::HttpState;
@@ -35,9 +36,9 @@ pub use self::screens::error::face;
 
 /// The right to see objects. Screens that show values need it in addition to the right of what they do.
 pub const VIEW: &str = "base.framework.object.view";
-const ADD: &str = "base.framework.object.add";
-const EDIT: &str = "base.framework.object.edit";
-const DELETE: &str = "base.framework.object.delete";
+pub(crate) const ADD: &str = "base.framework.object.add";
+pub(crate) const EDIT: &str = "base.framework.object.edit";
+pub(crate) const DELETE: &str = "base.framework.object.delete";
 
 /// All routes of the page, each with its right.
 pub fn routes() -> Routes {
@@ -53,8 +54,13 @@ pub fn routes() -> Routes {
         .and(get.clone(), "/ui/types/{id}", Right(VIEW), list::show)
         .and(get.clone(), "/ui/types/{id}/new", Right(ADD), edit::blank)
         .and(post.clone(), "/ui/types/{id}/new", Right(ADD), edit::create)
+        .and(post.clone(), "/ui/types/{id}/saved", Right(VIEW), list::save)
+        .and(get.clone(), "/ui/types/{id}/several", Right(VIEW), several::ask)
+        .and(post.clone(), "/ui/types/{id}/several", Right(VIEW), several::carry_out)
         .and(get.clone(), "/ui/export/{id}/{format}", Right("base.export.object.*"), export::send)
         .and(get.clone(), "/ui/objects/{id}", Right(VIEW), object::show)
+        .and(get.clone(), "/ui/objects/{id}/graph", Right(VIEW), graph::show)
+        .and(get.clone(), "/ui/objects/{id}/graph.svg", Right(VIEW), graph::file)
         .and(get.clone(), "/ui/objects/{id}/edit", Right(EDIT), edit::show)
         .and(post.clone(), "/ui/objects/{id}/edit", Right(EDIT), edit::save)
         .and(get.clone(), "/ui/objects/{id}/delete", Right(DELETE), delete::ask)

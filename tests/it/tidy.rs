@@ -74,7 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "rate_limits",
         ],
     ),
-    ("page", &["auth", "domain", "http", "json", "query", "render", "service", "store"]),
+    ("page", &["auth", "domain", "exchange", "http", "json", "query", "render", "service", "store"]),
     ("settings", &["admission", "auth", "logging", "query", "store", "suggest"]),
     ("demo", &["domain", "progress", "query", "service", "store"]),
     (

@@ -4,6 +4,7 @@ pub mod control;
 pub mod document;
 pub mod frame;
 pub mod moment;
+pub mod picture;
 pub mod sign_in_form;
 pub mod story;
 pub mod tree;

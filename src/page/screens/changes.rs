@@ -1,15 +1,16 @@
-//! What changed, of all objects: also what was deleted, with the way back.
+//! What changed, of all objects or some, by anybody or one: also what was deleted, with the way back.
 
 use std::collections::BTreeSet;
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use bson::doc;
+use bson::{DateTime, Document, doc};
 use maud::{Markup, html};
 
+use crate::domain::object_fields::parse_date;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object};
-use crate::page::found::{by_numbers, number_in};
+use crate::page::found::{by_numbers, may_read, number_in, types};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
 use crate::page::parts::{moment, story};
@@ -18,25 +19,51 @@ use crate::query::{Filter, Limits, Sort};
 use crate::service::ListQuery;
 use crate::service::history::entries::list_entries;
 use crate::service::resource::decode;
+use crate::service::types::catalog::Types;
 
 /// How many entries a page has.
 const ENTRIES: u64 = 50;
 
-/// Shows the newest entries, those of deletions with `action=DELETE`. `before` is the sequence where the page begins.
+/// What is asked for: deletions, days, a type, a person.
+const ASKING: [&str; 5] = ["action", "from", "to", "type", "who"];
+
+/// The conditions of the address. `before` is the sequence where the page begins.
+fn condition(visitor: &Visitor) -> Result<Document, ApiError> {
+    let asked = |name| visitor.guest.asked(name);
+    let mut condition = doc! { "resource": "objects" };
+    if asked("action") == Some("DELETE") {
+        condition.insert("action", "DELETE");
+    }
+    if let Some(before) = asked("before").and_then(number_in) {
+        condition.insert("sequence", doc! { "$lt": before });
+    }
+    if let Some(id) = asked("type").and_then(number_in) {
+        condition.insert("type_id", id);
+    }
+    if let Some(who) = asked("who") {
+        condition.insert("user_name", who.trim());
+    }
+    let mut span = Document::new();
+    for (name, operator, further) in [("from", "$gte", 0), ("to", "$lt", 1)] {
+        let Some(text) = asked(name) else { continue };
+        let day = parse_date(text).ok_or_else(|| ApiError::parameter(name, "must be a day, as 2026-01-31"))?;
+        // The whole last day.
+        span.insert(operator, DateTime::from_millis(day.timestamp_millis() + further * 86_400_000));
+    }
+    if !span.is_empty() {
+        condition.insert("time", span);
+    }
+    Ok(condition)
+}
+
+/// Shows the newest entries.
 ///
 /// # Errors
-/// Errors of the store.
+/// A day that is none; errors of the store.
 pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let texts = visitor.texts();
     let is_deleted = visitor.guest.asked("action") == Some("DELETE");
-    let mut condition = doc! { "resource": "objects" };
-    if is_deleted {
-        condition.insert("action", "DELETE");
-    }
-    if let Some(before) = visitor.guest.asked("before").and_then(number_in) {
-        condition.insert("sequence", doc! { "$lt": before });
-    }
-    let filter = Filter::parse(&condition, &Limits::NONE)?;
+    let filter = Filter::parse(&condition(&visitor)?, &Limits::NONE)?;
     let query = ListQuery::first(filter, Sort::by("sequence", true), ENTRIES);
     let listed = list_entries(visitor.services(), &visitor.caller, query).await?;
     let found = listed.into_page().unwrap_or_default().documents;
@@ -47,8 +74,10 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let ids: BTreeSet<i64> = entries.iter().map(|entry| entry.object_id).collect();
     let names = by_numbers(&visitor, &ids).await?;
     let title = texts.say(if is_deleted { "deleted-objects" } else { "changes" });
+    let known = types(&visitor).await?;
     let main = html! {
         h1 { (title) }
+        (controls(&visitor, &known))
         @if entries.is_empty() { p { (texts.say(if is_deleted { "deleted-none" } else { "changes-none" })) } }
         ol.story {
             @for entry in &entries {
@@ -66,7 +95,7 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
                 }
             }
         }
-        @if entries.len() as u64 == ENTRIES { (further(&visitor, &entries, is_deleted)) }
+        @if entries.len() as u64 == ENTRIES { (further(&visitor, &entries)) }
     };
     page(&visitor, StatusCode::OK, Content::new(title, main)).await
 }
@@ -82,9 +111,34 @@ fn restore(visitor: &Visitor, id: i64) -> Markup {
     }
 }
 
-fn further(visitor: &Visitor, entries: &[story::Entry], is_deleted: bool) -> Markup {
+fn controls(visitor: &Visitor, types: &Types) -> Markup {
+    let (texts, asked) = (visitor.texts(), |name| visitor.guest.asked(name));
+    let type_id = asked("type").and_then(number_in);
+    html! {
+        form.choices method="get" action="/ui/changes/" {
+            @if let Some(action) = asked("action") { input type="hidden" name="action" value=(action); }
+            @for name in ["from", "to"] {
+                label { (texts.say(name)) " " input type="date" name=(name) value=[asked(name)]; }
+            }
+            label { (texts.say("type")) " "
+                select name="type" {
+                    option value="" { (texts.say("any")) }
+                    @for entry in types.iter().filter(|entry| may_read(visitor, &entry.object_type)) {
+                        @let id = entry.object_type.public_id;
+                        option value=(id) selected[type_id == Some(id)] { (entry.object_type.label) }
+                    }
+                }
+            }
+            label { (texts.say("changes-who")) " " input name="who" value=[asked("who")] autocomplete="off"; }
+            button { (texts.say("show")) }
+        }
+    }
+}
+
+fn further(visitor: &Visitor, entries: &[story::Entry]) -> Markup {
     let last = entries.last().map(|entry| entry.sequence).unwrap_or_default();
-    let address = Address::new("/ui/changes/").and("before", last);
-    let address = if is_deleted { address.and("action", "DELETE") } else { address };
+    let asked: Vec<(String, String)> =
+        visitor.guest.query.iter().filter(|(name, _)| ASKING.contains(&name.as_str())).cloned().collect();
+    let address = Address::of("/ui/changes/", &asked).and("before", last);
     html! { nav.pages { a href=(address.text()) rel="next" { (visitor.texts().say("next-page")) } } }
 }

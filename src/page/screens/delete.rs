@@ -13,6 +13,7 @@ use crate::page::answer::leads_to;
 use crate::page::found::{Named, named, types};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
+use crate::page::texts::Texts;
 use crate::page::visitor::{Form, Visitor};
 use crate::service::ErrorCode;
 use crate::service::history::revert::restore_object;
@@ -39,9 +40,24 @@ async fn asked(visitor: &Visitor, id: i64, refused: Option<&ApiError>) -> Result
     page(visitor, status, Content::new(title, main).about(named.type_id)).await
 }
 
+/// The choice of what happens to references.
+pub fn reference_choice(texts: Texts) -> Markup {
+    let ways = [("keep", "delete-keep"), ("clear", "delete-clear"), ("refuse", "delete-refuse")];
+    html! {
+        fieldset.field {
+            legend { (texts.say("delete-references")) }
+            @for (word, key) in ways {
+                div.choice {
+                    input id=(word) type="radio" name="references" value=(word) checked[word == "refuse"];
+                    label for=(word) { (texts.say(key)) }
+                }
+            }
+        }
+    }
+}
+
 fn question(visitor: &Visitor, named: &Named, count: u64, refused: Option<&ApiError>) -> Markup {
     let texts = visitor.texts();
-    let ways = [("keep", "delete-keep"), ("clear", "delete-clear"), ("refuse", "delete-refuse")];
     html! {
         @if let Some(error) = refused {
             div.errors role="alert" { h2 { (texts.say("errors-title")) }
@@ -62,15 +78,7 @@ fn question(visitor: &Visitor, named: &Named, count: u64, refused: Option<&ApiEr
                 input type="hidden" name="references" value="keep";
             } @else {
                 p { a href={ (of_object(named.id)) "#refers" } { (texts.with("delete-refers", &[("count", count.into())])) } }
-                fieldset.field {
-                    legend { (texts.say("delete-references")) }
-                    @for (word, key) in ways {
-                        div.choice {
-                            input id=(word) type="radio" name="references" value=(word) checked[word == "refuse"];
-                            label for=(word) { (texts.say(key)) }
-                        }
-                    }
-                }
+                (reference_choice(texts))
             }
             p.actions {
                 button.danger { (texts.say("delete-do")) }

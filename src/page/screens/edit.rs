@@ -15,7 +15,7 @@ use super::object::id_of;
 use crate::domain::document::{flag, integer};
 use crate::domain::object_fields::{ValueKind, needs_value};
 use crate::domain::object_input::read_fields;
-use crate::domain::object_type::Field;
+use crate::domain::object_type::{Field, ObjectType};
 use crate::http::error::ApiError;
 use crate::json::read::document_from_str;
 use crate::page::VIEW;
@@ -29,7 +29,7 @@ use crate::page::visitor::{Form, Visitor};
 use crate::service::objects::{create_object, get_object, patch_object};
 use crate::service::precondition::{IfMatch, entity_tag};
 use crate::service::resource::decode;
-use crate::service::types::catalog::TypeEntry;
+use crate::service::types::catalog::{TypeEntry, Types};
 use crate::service::{ErrorCode, ServiceError};
 
 /// How many objects are offered for a text that fits several.
@@ -147,18 +147,7 @@ impl Subject {
 
     /// The form as it was sent.
     fn sent(&self, form: &Form) -> Draft {
-        let typed = self.fields().iter().map(|field| {
-            let name = control::name(field);
-            let texts = form.all(&name).map(plain_lines).filter(|text| !text.is_empty());
-            match ValueKind::of(field) {
-                ValueKind::References => {
-                    let lines: Vec<String> =
-                        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-                    lines.into_iter().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
-                }
-                _ => texts.collect(),
-            }
-        });
+        let typed = self.fields().iter().map(|field| typed(form, field));
         let was =
             self.fields().iter().map(|field| plain_lines(form.sent(&control::name_before(field)).unwrap_or_default()));
         Draft {
@@ -171,6 +160,20 @@ impl Subject {
             meanwhile: BTreeMap::new(),
             refusal: None,
         }
+    }
+}
+
+/// The texts that were sent from the control of a field.
+pub fn typed(form: &Form, field: &Field) -> Vec<String> {
+    let name = control::name(field);
+    let texts = form.all(&name).map(plain_lines).filter(|text| !text.is_empty());
+    match ValueKind::of(field) {
+        ValueKind::References => {
+            let lines: Vec<String> =
+                texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+            lines.into_iter().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+        }
+        _ => texts.collect(),
     }
 }
 
@@ -348,7 +351,7 @@ async fn values(
         if is_same || is_absent {
             continue;
         }
-        match value_of(visitor, subject, field, typed).await? {
+        match value_of(visitor, &subject.entry, field, typed).await? {
             Ok(value) => {
                 places.push(place);
                 fields.push(json!({"name": field.name, "value": value}));
@@ -359,10 +362,13 @@ async fn values(
     Ok((places, fields))
 }
 
-/// What the texts in a control stand for.
-async fn value_of(
+/// What the texts in the control of a field of a type stand for.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn value_of(
     visitor: &Visitor,
-    subject: &Subject,
+    entry: &TypeEntry,
     field: &Field,
     typed: &[String],
 ) -> Result<Result<Value, Problem>, ApiError> {
@@ -380,11 +386,11 @@ async fn value_of(
             None => Err(Problem::new(visitor.texts().say("not-a-number"))),
         },
         ValueKind::Options => Ok(typed.to_vec().into()),
-        ValueKind::Reference => reference(visitor, subject, field, text).await?.map(Value::from),
+        ValueKind::Reference => reference(visitor, entry, field, text).await?.map(Value::from),
         ValueKind::References => {
             let mut ids = Vec::new();
             for line in typed {
-                match reference(visitor, subject, field, line).await? {
+                match reference(visitor, entry, field, line).await? {
                     Ok(id) => ids.push(id),
                     Err(problem) => return Ok(Err(problem)),
                 }
@@ -398,7 +404,7 @@ async fn value_of(
 /// The number of the object that a text stands for.
 async fn reference(
     visitor: &Visitor,
-    subject: &Subject,
+    entry: &TypeEntry,
     field: &Field,
     text: &str,
 ) -> Result<Result<i64, Problem>, ApiError> {
@@ -406,7 +412,7 @@ async fn reference(
         return Ok(Ok(id));
     }
     let texts = visitor.texts();
-    let of_types: Vec<i64> = subject.entry.object_type.targets(field).collect();
+    let of_types: Vec<i64> = entry.object_type.targets(field).collect();
     let (found, total) = by_text(visitor, text, &of_types, OFFERED).await?;
     let wanted = text.trim().to_lowercase();
     let by_name: Vec<&Named> = found.iter().filter(|named| named.line.to_lowercase().contains(&wanted)).collect();
@@ -445,18 +451,21 @@ async fn answer(
             texts.with("edit-title", &[("name", (&line).into())])
         }
     };
-    let of_types = |field: &Field| {
-        // A section may name the type of its field once more.
-        let ids: BTreeSet<i64> = object_type.targets(field).collect();
-        let entries = ids.into_iter().filter_map(|id| known.get(id));
-        entries.map(|entry| entry.object_type.label.as_str()).collect::<Vec<_>>().join(", ")
-    };
+    let of_types = |field: &Field| target_labels(&known, object_type, field);
     let main = html! {
         (errors(visitor, subject, draft))
         h1 { (title) }
         (form(visitor, subject, draft, &of_types))
     };
     page(visitor, status, Content::new(title, main).about(object_type.public_id)).await
+}
+
+/// The names of the types that a field may refer to.
+pub fn target_labels(types: &Types, object_type: &ObjectType, field: &Field) -> String {
+    // A section may name the type of its field once more.
+    let ids: BTreeSet<i64> = object_type.targets(field).collect();
+    let entries = ids.into_iter().filter_map(|id| types.get(id));
+    entries.map(|entry| entry.object_type.label.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// What is wrong, with links to the fields.

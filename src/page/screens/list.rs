@@ -15,15 +15,17 @@ use crate::domain::object_type::Field;
 use crate::http::cursors;
 use crate::http::error::ApiError;
 use crate::http::objects::object_params;
-use crate::http::params::{ListRoute, Parameters};
+use crate::http::params::{ListParams, ListRoute, Parameters};
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
 use crate::page::found::{by_text, escaped, may_read, number_in, some};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value;
+use crate::page::saved::{SavedList, forget, keep, saved_lists};
 use crate::page::texts::Texts;
 use crate::page::view::{ObjectView, views};
-use crate::page::visitor::Visitor;
+use crate::page::visitor::{Form, Visitor};
+use crate::page::{ADD, DELETE, EDIT};
 use crate::query::{Filter, Sort};
 use crate::service::objects::references::referring_to;
 use crate::service::objects::{View, get_object, list_objects};
@@ -63,6 +65,12 @@ pub struct Question {
     pub sort: Value,
     /// The parameters that ask for something.
     asked: Vec<(String, String)>,
+}
+
+/// What a list shows: a page of objects, and the lists of the type that the visitor keeps.
+struct Shown {
+    found: Result<Found, ApiError>,
+    saved: Vec<SavedList>,
 }
 
 /// A page of a list.
@@ -125,18 +133,35 @@ impl Question {
         all.into_iter().filter(|field| chosen.contains(field.name.as_str())).collect()
     }
 
-    async fn run(&self, visitor: &Visitor) -> Result<Found, ApiError> {
-        let (state, services) = (&visitor.guest.state, visitor.services());
+    /// The filter as the store takes it, within what the visitor may see.
+    ///
+    /// # Errors
+    /// A filter that cannot be understood; errors of the store.
+    pub async fn selected(&self, visitor: &Visitor) -> Result<Filter, ApiError> {
+        Ok(self.params(visitor).await?.query.filter)
+    }
+
+    /// The names and values of the address that ask for something.
+    pub fn asked(&self) -> &[(String, String)] {
+        &self.asked
+    }
+
+    async fn params(&self, visitor: &Visitor) -> Result<ListParams, ApiError> {
         let sent = Parameters::of_pairs([
             ("filter".to_owned(), self.filter.to_string()),
             ("sort".to_owned(), self.sort.to_string()),
             ("view".to_owned(), "render".to_owned()),
             ("after".to_owned(), self.get("after").to_owned()),
         ]);
-        let mut params = object_params(state, &visitor.caller, sent, &LIST).await?;
+        let mut params = object_params(&visitor.guest.state, &visitor.caller, sent, &LIST).await?;
         if let Some(id) = number_in(self.get("refers")) {
             params.query.filter = params.query.filter.and(referring(visitor, id).await?);
         }
+        Ok(params)
+    }
+
+    async fn run(&self, visitor: &Visitor) -> Result<Found, ApiError> {
+        let (services, params) = (visitor.services(), self.params(visitor).await?);
         let before = services.types.current(&*services.store, services.max_time).await?;
         match list_objects(services, &visitor.caller, params.query.clone(), View::Rendered).await? {
             Listed::Keyed(page, continued) => {
@@ -270,17 +295,41 @@ pub async fn show(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse
         found => found,
     };
     let status = found.as_ref().map_or_else(ApiError::status, |_| StatusCode::OK);
-    let main = main(&visitor, &question, &found);
+    let mut saved = saved_lists(&visitor).await?;
+    saved.retain(|list| list.type_id == question.type_id());
+    let main = main(&visitor, &question, &Shown { found, saved });
     page(&visitor, status, Content::new(&question.entry.object_type.label, main).about(question.type_id())).await
 }
 
-fn main(visitor: &Visitor, question: &Question, found: &Result<Found, ApiError>) -> Markup {
+/// Keeps or forgets a list of the visitor, and shows it.
+///
+/// # Errors
+/// 404 for a type that the visitor may not read; as a change of a setting over REST.
+pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let visitor = &form.visitor;
+    let id: i64 = request.match_info().get("id").and_then(|id| id.parse().ok()).unwrap_or_default();
+    let type_id = readable_type(visitor, id).await?.object_type.public_id;
+    let text = |name| form.get(name).unwrap_or_default().trim().to_owned();
+    let list = SavedList { name: text("name"), type_id, query: text("query") };
+    if form.get("do") == Some("forget") {
+        forget(visitor, type_id, &list.name).await?;
+        return Ok(leads_to(&of_type(type_id)));
+    }
+    let address = list.address();
+    keep(visitor, list).await?;
+    Ok(leads_to(&address))
+}
+
+fn main(visitor: &Visitor, question: &Question, Shown { found, saved }: &Shown) -> Markup {
     let texts = visitor.texts();
     let object_type = &question.entry.object_type;
     let columns = question.columns();
-    let may_add = object_type.active && visitor.may("base.framework.object.add");
+    let may_add = object_type.active && visitor.may(ADD);
     html! {
         (deleted(visitor))
+        @if let Some(count) = visitor.guest.asked("done").and_then(|count| count.parse::<u64>().ok()) {
+            p.notice role="status" { (texts.with("several-done", &[("count", count.into())])) }
+        }
         div.title {
             h1 { bdi { (object_type.label) } }
             @if may_add { a.button href={ (of_type(question.type_id())) "/new" } { (texts.say("new")) } }
@@ -301,8 +350,9 @@ fn main(visitor: &Visitor, question: &Question, found: &Result<Found, ApiError>)
                 (exports(visitor, question))
             },
         }
-        (more(texts, question, &columns))
-        (table(texts, question, &columns, found.as_ref().map_or(&[], |found| &found.views)))
+        (more(visitor, question, &columns, saved))
+        (table(visitor, question, &columns, found.as_ref().map_or(&[], |found| &found.views)))
+        @if let Ok(found) = found { (several(visitor, question, found)) }
         @if let Ok(found) = found { (pages(texts, question, found)) }
     }
 }
@@ -316,7 +366,7 @@ fn deleted(visitor: &Visitor) -> Markup {
             form.notice method="post" action={ (of_object(id)) "/restore" } {
                 (token(visitor))
                 span role="status" { (texts.with("deleted-now", &[("id", (&id.to_string()).into())])) }
-                @if visitor.may("base.framework.object.add") { button { (texts.say("undo")) } }
+                @if visitor.may(ADD) { button { (texts.say("undo")) } }
             }
         }
     }
@@ -338,8 +388,38 @@ fn exports(visitor: &Visitor, question: &Question) -> Markup {
     }
 }
 
-/// The written filter, and the choice of columns.
-fn more(texts: Texts, question: &Question, columns: &[&Field]) -> Markup {
+/// The lists that the visitor keeps, and the form to keep this one.
+fn kept(visitor: &Visitor, question: &Question, saved: &[SavedList]) -> Markup {
+    let (texts, action) = (visitor.texts(), format!("{}/saved", of_type(question.type_id())));
+    let query = question.beginning().query();
+    html! {
+        details {
+            summary { (texts.say("saved")) @if !saved.is_empty() { " " span.count { (saved.len()) } } }
+            ul.plain {
+                @for list in saved {
+                    li {
+                        form.actions method="post" action=(action) {
+                            (token(visitor))
+                            input type="hidden" name="name" value=(list.name);
+                            a href=(list.address()) { bdi { (list.name) } }
+                            button.quiet name="do" value="forget" aria-label=(texts.with("saved-forget", &[("name", (&list.name).into())])) { "×" }
+                        }
+                    }
+                }
+            }
+            form.choices method="post" action=(action) {
+                (token(visitor))
+                input type="hidden" name="query" value=(query);
+                label { (texts.say("saved-name")) " " input name="name" maxlength="100" autocomplete="off"; }
+                button { (texts.say("saved-keep")) }
+            }
+        }
+    }
+}
+
+/// The written filter, the choice of columns, and the lists that are kept.
+fn more(visitor: &Visitor, question: &Question, columns: &[&Field], saved: &[SavedList]) -> Markup {
+    let texts = visitor.texts();
     let written = question.get("filter");
     html! {
         div.more {
@@ -369,6 +449,7 @@ fn more(texts: Texts, question: &Question, columns: &[&Field]) -> Markup {
                     button { (texts.say("columns-show")) }
                 }
             }
+            (kept(visitor, question, saved))
         }
         @for (name, value) in question.asked.iter().filter(|(name, _)| name == "column") {
             input type="hidden" form="filters" name=(name) value=(value);
@@ -376,7 +457,29 @@ fn more(texts: Texts, question: &Question, columns: &[&Field]) -> Markup {
     }
 }
 
-fn table(texts: Texts, question: &Question, columns: &[&Field], rows: &[ObjectView]) -> Markup {
+/// Whether the visitor may change or delete several objects of the list at a time.
+fn may_choose(visitor: &Visitor, question: &Question) -> bool {
+    question.entry.object_type.active && (visitor.may(EDIT) || visitor.may(DELETE))
+}
+
+/// The ways to change the objects that are ticked, or all that were found.
+fn several(visitor: &Visitor, question: &Question, found: &Found) -> Markup {
+    let texts = visitor.texts();
+    html! {
+        @if may_choose(visitor, question) && !found.views.is_empty() {
+            form #several .actions method="get" action={ (of_type(question.type_id())) "/several" } {
+                @for (name, value) in question.asked.iter().filter(|(name, _)| !["sort", "column", "after"].contains(&name.as_str())) {
+                    input type="hidden" name=(name) value=(value);
+                }
+                button { (texts.say("several-ticked")) }
+                button name="all" value="yes" { (texts.with("several-all", &[("count", found.total.into())])) }
+            }
+        }
+    }
+}
+
+fn table(visitor: &Visitor, question: &Question, columns: &[&Field], rows: &[ObjectView]) -> Markup {
+    let (texts, is_choice) = (visitor.texts(), may_choose(visitor, question));
     html! {
         div.wide tabindex="0" role="region" aria-label=(question.entry.object_type.label) {
             table.list {
@@ -392,7 +495,7 @@ fn table(texts: Texts, question: &Question, columns: &[&Field], rows: &[ObjectVi
                         td { (choice(texts, question, "is.active", &texts.say("active"))) }
                     }
                 }
-                tbody { @for row in rows { (line(texts, columns, row)) } }
+                tbody { @for row in rows { (line(texts, columns, row, is_choice)) } }
             }
         }
     }
@@ -476,12 +579,18 @@ fn choice(texts: Texts, question: &Question, name: &str, label: &str) -> Markup 
 }
 
 /// An object as a row. The first cell with a text leads to its page, as the number does.
-fn line(texts: Texts, columns: &[&Field], view: &ObjectView) -> Markup {
+fn line(texts: Texts, columns: &[&Field], view: &ObjectView, is_choice: bool) -> Markup {
     let id = view.object_information.object_id.unwrap_or_default();
     let fields = &view.type_information.fields;
     html! {
         tr.off[!view.object_information.active] {
-            th scope="row" { a href=(of_object(id)) { (id) } }
+            th scope="row" {
+                @if is_choice {
+                    input type="checkbox" form="several" name="id" value=(id) aria-label=(texts.with("choose", &[("id", (&id.to_string()).into())]));
+                    " "
+                }
+                a href=(of_object(id)) { (id) }
+            }
             @for (index, column) in columns.iter().enumerate() {
                 @let field = fields.iter().find(|field| field.name == column.name);
                 td.number[ValueKind::of(column) == ValueKind::Number] {

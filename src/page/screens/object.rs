@@ -196,6 +196,7 @@ fn actions(visitor: &Visitor, view: &ObjectView, id: i64) -> Markup {
             @if is_open && visitor.may("base.framework.object.edit") {
                 a.button href={ (of_object(id)) "/edit" } { (texts.say("edit")) }
             }
+            a.button.quiet href={ (of_object(id)) "/graph" } { (texts.say("graph")) }
             @if is_open && visitor.may("base.framework.object.delete") {
                 a.button.quiet href={ (of_object(id)) "/delete" } { (texts.say("delete")) }
             }

@@ -155,3 +155,59 @@ error-forbidden = Das dürfen Sie nicht.
 error-busy = Der Dienst hat viel zu tun. Versuchen Sie es gleich noch einmal.
 error-forged = Dieses Formular ist zu alt, oder es kommt von einer anderen Seite. Nichts wurde geändert. Öffnen Sie die Seite neu, und wiederholen Sie es.
 forward = Weiter
+overview-types = Objekte nach Typ
+overview-values = Objekte nach den Werten eines Feldes
+overview-by = Feld
+overview-soon = Tage, die bald kommen
+overview-days = Änderungen am Tag
+within-days = in { $days } Tagen
+count = Anzahl
+day = Tag
+type = Typ
+field = Feld
+show = Anzeigen
+changes-who = von (Benutzername)
+graph = Graph
+graph-title = Graph: { $name }
+graph-direction = Zeige
+graph-both = worauf es verweist und was darauf verweist
+graph-out = worauf es verweist
+graph-in = was darauf verweist
+graph-depth = Schritte
+graph-none = Es verweist auf kein Objekt, das Sie sehen dürfen, und keines verweist darauf.
+graph-cut = Objekte mit gestricheltem Rahmen haben weitere Nachbarn.
+graph-file = Als SVG speichern
+graph-from = Objekt
+graph-field = verweist mit
+graph-to = auf
+choose = Objekt { $id } auswählen
+several = Mehrere Objekte ändern
+several-ticked = Die angekreuzten ändern
+several-all = Alle { $count } gefundenen ändern
+several-none = Es wurde kein Objekt ausgewählt. Gehen Sie zurück und kreuzen Sie die Objekte an.
+several-set = Ein Feld setzen
+several-change = { $count ->
+    [one] { $count } Objekt ändern
+   *[other] { $count } Objekte ändern
+}
+several-activate = { $count ->
+    [one] { $count } Objekt aktivieren
+   *[other] { $count } Objekte aktivieren
+}
+several-deactivate = { $count ->
+    [one] { $count } Objekt deaktivieren
+   *[other] { $count } Objekte deaktivieren
+}
+several-delete = { $count ->
+    [one] { $count } Objekt löschen
+   *[other] { $count } Objekte löschen
+}
+several-sure = Geben Sie zur Bestätigung { $count } ein
+several-done = { $count ->
+    [one] { $count } Objekt wurde geändert.
+   *[other] { $count } Objekte wurden geändert.
+}
+saved = Gespeicherte Listen
+saved-name = Name
+saved-keep = Diese Liste speichern
+saved-forget = { $name } entfernen

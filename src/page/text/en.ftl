@@ -155,3 +155,59 @@ error-forbidden = You may not do this.
 error-busy = The service has much to do. Try again in a moment.
 error-forged = This form is too old, or it comes from another site. Nothing was changed. Open the page again and repeat.
 forward = Continue
+overview-types = Objects by type
+overview-values = Objects by the values of a field
+overview-by = Field
+overview-soon = Days that come soon
+overview-days = Changes a day
+within-days = within { $days } days
+count = Number
+day = Day
+type = Type
+field = Field
+show = Show
+changes-who = by (user name)
+graph = Graph
+graph-title = Graph: { $name }
+graph-direction = Show
+graph-both = what it refers to, and what refers to it
+graph-out = what it refers to
+graph-in = what refers to it
+graph-depth = Steps
+graph-none = It refers to no object that you may see, and none refers to it.
+graph-cut = Objects with a dashed frame have further neighbours.
+graph-file = Save as SVG
+graph-from = Object
+graph-field = refers by
+graph-to = to
+choose = Choose object { $id }
+several = Change several objects
+several-ticked = Change those that are ticked
+several-all = Change all { $count } found
+several-none = No object was chosen. Go back and tick the objects.
+several-set = Set a field
+several-change = { $count ->
+    [one] Change { $count } object
+   *[other] Change { $count } objects
+}
+several-activate = { $count ->
+    [one] Activate { $count } object
+   *[other] Activate { $count } objects
+}
+several-deactivate = { $count ->
+    [one] Deactivate { $count } object
+   *[other] Deactivate { $count } objects
+}
+several-delete = { $count ->
+    [one] Delete { $count } object
+   *[other] Delete { $count } objects
+}
+several-sure = Type { $count } to confirm
+several-done = { $count ->
+    [one] { $count } object was changed.
+   *[other] { $count } objects were changed.
+}
+saved = Saved lists
+saved-name = Name
+saved-keep = Save this list
+saved-forget = Remove { $name }

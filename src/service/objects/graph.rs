@@ -61,14 +61,26 @@ pub struct GraphQuery {
 /// The graph around an object, as text.
 ///
 /// # Errors
-/// Those of [`get_object`]; the refusal of a graph whose objects are too large to be held; errors of the store.
-pub async fn around(
+/// Those of [`around`].
+pub async fn text_around(
     services: &Services,
     caller: &Caller,
     id: i64,
     query: GraphQuery,
     format: GraphFormat,
 ) -> Result<String, ServiceError> {
+    let graph = around(services, caller, id, query).await?;
+    if graph.nodes.len() <= SHORT {
+        return Ok(graph.text(format));
+    }
+    Ok(admission::work(move |_| graph.text(format)).await.map_err(StoreError::from)?)
+}
+
+/// The graph around an object.
+///
+/// # Errors
+/// Those of [`get_object`]; the refusal of a graph whose objects are too large to be held; errors of the store.
+pub async fn around(services: &Services, caller: &Caller, id: i64, query: GraphQuery) -> Result<Graph, ServiceError> {
     let root = get_object(services, caller, id).await?;
     let types = services.types_of([&*root]).await?;
     let mut walk = Walk { services, caller, query, types, found: Vec::new(), places: HashMap::new() };
@@ -92,11 +104,7 @@ pub async fn around(
         }
     }
     walk.mark_cut(&open).await?;
-    let graph = walk.into_graph();
-    if graph.nodes.len() <= SHORT {
-        return Ok(graph.text(format));
-    }
-    Ok(admission::work(move |_| graph.text(format)).await.map_err(StoreError::from)?)
+    Ok(walk.into_graph())
 }
 
 /// An object that was found.

@@ -302,7 +302,7 @@ fn attributes_of(mut text: &str) -> Vec<(String, String)> {
         text = text.trim_start();
         let name_end = text.find([' ', '=']).unwrap_or(text.len());
         let (name, after) = text.split_at(name_end);
-        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name:?} is no attribute");
+        assert!(name.chars().all(|c| c.is_ascii_alphabetic() || "-1234567890".contains(c)), "{name:?} is no attribute");
         match after.strip_prefix("=\"") {
             Some(quoted) => {
                 let (value, after) = quoted.split_once('"').expect("quotes end");

@@ -4,5 +4,6 @@ mod browser;
 mod edit;
 mod safety;
 mod screens;
+mod several;
 mod sign_in;
 mod strange;

@@ -13,13 +13,15 @@ use crate::support::app::{TestApp, on_each_store, send};
 type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, Vec<(String, String)>);
 
 /// The addresses of all forms.
-fn posts(id: i64, type_id: i64) -> [String; 6] {
+fn posts(id: i64, type_id: i64) -> [String; 8] {
     [
         format!("/ui/objects/{id}/edit"),
         format!("/ui/objects/{id}/delete"),
         format!("/ui/objects/{id}/restore"),
         format!("/ui/objects/{id}/revert"),
         format!("/ui/types/{type_id}/new"),
+        format!("/ui/types/{type_id}/several"),
+        format!("/ui/types/{type_id}/saved"),
         "/ui/sign-out".to_owned(),
     ]
 }
@@ -82,7 +84,8 @@ on_each_store! {
         let pages = [
             "/ui/".to_owned(), "/ui/sign-in".to_owned(), format!("/ui/types/{type_id}"), format!("/ui/objects/{id}"),
             format!("/ui/objects/{id}/edit"), format!("/ui/objects/{id}/delete"), "/ui/search?q=web".to_owned(),
-            "/ui/changes/".to_owned(), format!("/ui/types/{type_id}/new"), "/ui/objects/999".to_owned(), "/ui/nothing".to_owned(),
+            "/ui/changes/".to_owned(), format!("/ui/types/{type_id}/new"), "/ui/objects/999".to_owned(),
+            format!("/ui/objects/{id}/graph"), format!("/ui/types/{type_id}/several?id={id}&set=hostname"), "/ui/nothing".to_owned(),
             "/ui/types/%ff".to_owned(), format!("/ui/types/{type_id}?filter=x"),
         ];
         for path in &pages {
@@ -119,11 +122,14 @@ on_each_store! {
         let mut browser = Browser::of_admin(app).await;
         browser.page("/ui/").await.shows("Rack 1").hides("Hidden things");
         for path in [format!("/ui/types/{hidden}"), format!("/ui/types/{hidden}/new"), format!("/ui/objects/{secret}"),
-            format!("/ui/objects/{secret}/edit"), format!("/ui/objects/{secret}/delete"), format!("/ui/export/{hidden}/csv")] {
+            format!("/ui/objects/{secret}/edit"), format!("/ui/objects/{secret}/delete"), format!("/ui/export/{hidden}/csv"), format!("/ui/objects/{secret}/graph"),
+            format!("/ui/objects/{secret}/graph.svg"), format!("/ui/types/{hidden}/several?all=yes")] {
             let page = browser.get(&path).await;
             assert!([403, 404].contains(&page.status.as_u16()), "{path}: {}", page.status);
             page.hides("thunder").hides("codename");
         }
+        browser.page(&format!("/ui/objects/{rack}/graph")).await.shows("It refers to no object that you may see").hides("thunder");
+        browser.page(&format!("/ui/?by={hidden}.codename")).await.hides("thunder").hides("Codename");
         browser.page(&format!("/ui/objects/{rack}")).await.shows("No object that you may see refers to it").hides("thunder");
         browser.page(&format!("/ui/objects/{rack}/delete")).await.shows("No object that you may see refers to it");
         browser.page("/ui/search?q=thunder").await.shows("Nothing found");
@@ -139,7 +145,7 @@ on_each_store! {
         let group = app.created("/groups/", &json!({"name": "writers", "label": "Writers", "rights": rights})).await;
         app.created("/users/", &json!({"user_name": "eve", "password": "writes only 1", "group_id": group})).await;
         let mut browser = Browser::of(app, "eve", "writes only 1").await;
-        browser.page("/ui/").await.shows("Server").hides("class=\"count\"");
+        browser.page("/ui/").await.shows("Server").hides("class=\"count\"").hides("Objects by type").hides("thunder");
         browser.page("/ui/changes/").await.hides("thunder").hides(&format!("/ui/objects/{id}\""));
         for path in ["edit", "delete"] {
             let page = browser.get(&format!("/ui/objects/{id}/{path}")).await;
@@ -147,6 +153,8 @@ on_each_store! {
             page.hides("thunder");
         }
         browser.page(&format!("/ui/types/{type_id}/new")).await.hides("thunder");
+        assert_eq!(browser.get(&format!("/ui/types/{type_id}/several?all=yes")).await.status, 403);
+        assert_eq!(browser.get(&format!("/ui/objects/{id}/graph.svg")).await.status, 403);
     }
 
     async fn a_user_without_a_right_does_not_see_its_buttons_and_cannot_use_their_addresses(app) {
@@ -158,7 +166,14 @@ on_each_store! {
         let mut browser = Browser::of(app, "eve", "reads only 1").await;
         let page = browser.page(&format!("/ui/objects/{id}")).await;
         page.shows("web-1").hides("sesame").hides("/edit\"").hides("/delete\"");
-        browser.page(&format!("/ui/types/{type_id}")).await.hides("/new\"").hides("/ui/export/");
+        browser.page(&format!("/ui/types/{type_id}")).await.hides("/new\"").hides("/ui/export/").hides("/several");
+        browser.page(&format!("/ui/?by={type_id}.key")).await.hides("sesame");
+        let several = format!("/ui/types/{type_id}/several?all=yes");
+        browser.page(&several).await.hides("<button class=\"danger\"").hides("sesame");
+        let token = browser.page("/ui/").await.form("/ui/sign-out").get("token").to_owned();
+        let pairs = [("token", token.as_str()), ("expected", "1"), ("sure", "1"), ("do", "delete")];
+        let pairs: Vec<(String, String)> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        assert_eq!(browser.post(&several, &pairs).await.status, 403);
         browser.page("/ui/search?q=sesame").await.shows("Nothing found");
         for path in ["edit", "delete"] {
             let page = browser.get(&format!("/ui/objects/{id}/{path}")).await;

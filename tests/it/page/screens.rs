@@ -248,4 +248,77 @@ on_each_store! {
         let next = browser.page("/ui/changes/").await.link("Next page");
         browser.page(&next).await.shows("created it");
     }
+
+    async fn the_first_page_counts_by_type_by_value_by_day_and_by_what_comes_soon(app) {
+        let world = world(app).await;
+        let soon = chrono::Utc::now() + chrono::Duration::days(40);
+        let day = soon.format("%Y-%m-%dT00:00:00Z").to_string();
+        let fields = json!({"fields": [{"name": "bought", "value": {"$date": day}}]});
+        assert!(app.patch(&format!("/objects/{}", world.first), &fields).await.status.is_success());
+        let mut browser = Browser::of_admin(app).await;
+        let page = browser.page("/ui/").await;
+        page.shows("Servers 60").shows("In service 30").shows("Switched off 30").shows("within 60 days").shows("Servers Bought on 0 1 1");
+        browser.page(&page.link("In service")).await.shows("30 objects found");
+        browser.page(&page.link("1")).await.shows("1 object found").shows("web-01");
+        let today = chrono::Utc::now().format("%Y-%m-%d").to_string();
+        browser.page(&page.link(&today)).await.shows("web-01: admin changed it.");
+        let by_rack = browser.page(&format!("/ui/?by={}.rack", world.servers)).await;
+        by_rack.shows("north-7 60");
+        browser.page(&by_rack.link("north-7")).await.shows("60 objects found");
+        browser.page(&format!("/ui/?by={}.spare", world.servers)).await.shows("No 59").shows("Yes 1");
+    }
+
+    async fn the_graph_of_an_object_is_a_picture_and_a_table(app) {
+        let world = world(app).await;
+        let mut browser = Browser::of_admin(app).await;
+        let path = browser.page(&format!("/ui/objects/{}", world.first)).await.link("Graph");
+        let page = browser.page(&path).await;
+        page.shows("Graph: web-01").shows("web-01 In rack north-7").hides("web-02");
+        browser.page(&format!("{path}?depth=2")).await.shows("web-01 In rack north-7").shows("web-02 In rack north-7");
+        assert_eq!(page.link("north-7"), format!("/ui/objects/{}", world.rack));
+        let out = browser.page(&format!("{path}?direction=out&depth=4")).await;
+        out.shows("web-01 In rack north-7").hides("web-02");
+        browser.page(&format!("{path}?direction=in")).await.shows("none refers to it");
+        browser.page(&format!("/ui/objects/{}/graph?type={}", world.rack, world.racks)).await.shows("none refers to it");
+        let file = browser.page(&out.link("Save as SVG")).await;
+        assert_eq!(file.header("content-type"), "image/svg+xml");
+        assert!(file.header("content-disposition").starts_with("attachment"), "{:?}", file.headers);
+        file.shows("web-01").shows("north-7").hides("web-02").hides("href");
+        assert!(file.html.starts_with("<svg") && file.html.contains("xmlns="), "{}", file.html);
+    }
+
+    async fn changes_are_chosen_by_day_by_type_and_by_person(app) {
+        let world = world(app).await;
+        let mut browser = Browser::of_admin(app).await;
+        let today = chrono::Utc::now().format("%Y-%m-%d").to_string();
+        let path = format!("/ui/changes/?from={today}&to={today}&type={}&who=admin", world.racks);
+        browser.page(&path).await.shows("north-7: admin created it.").hides("web-60");
+        for nothing in ["who=nobody", "to=2020-01-01", "from=2999-01-01", "type=999"] {
+            browser.page(&format!("/ui/changes/?{nothing}")).await.shows("Nothing changed.");
+        }
+        assert_eq!(browser.get("/ui/changes/?from=soon").await.status, 400);
+        let next = browser.page(&format!("/ui/changes/?type={}", world.servers)).await.link("Next page");
+        browser.page(&next).await.shows("web-01: admin created it.").hides("north-7");
+    }
+
+    async fn a_list_is_kept_by_name_for_its_user_alone(app) {
+        let world = world(app).await;
+        let mut browser = Browser::of_admin(app).await;
+        let list = format!("/ui/types/{}", world.servers);
+        let action = format!("{list}/saved");
+        let asked = format!("{list}?is.state=on&sort=-units&column=units&column=hostname");
+        let form = browser.page(&asked).await.form(&action).with("name", "In service <b>");
+        browser.submitted(&form).await.shows("30 objects found").shows("In service <b>");
+        let page = browser.page(&list).await;
+        assert_eq!(page.link("In service <b>"), asked);
+        browser.page(&format!("/ui/types/{}", world.racks)).await.hides("In service");
+        assert_eq!(browser.submit(&form.clone().with("name", "")).await.status, 400);
+        let group = app.created("/groups/", &json!({"name": "eves", "label": "Eves", "rights": ["base.framework.object.view"]})).await;
+        app.created("/users/", &json!({"user_name": "eve", "password": "another one 1", "group_id": group})).await;
+        Browser::of(app, "eve", "another one 1").await.page(&list).await.hides("&lt;b&gt;");
+        // Keeping it again under the same name replaces it.
+        browser.submitted(&form.clone().with("query", "sort=units")).await.shows("60 objects found");
+        assert_eq!(browser.page(&list).await.link("In service <b>"), format!("{list}?sort=units"));
+        browser.submitted(&form.with("do", "forget")).await.hides("&lt;b&gt;");
+    }
 }
