@@ -68,7 +68,8 @@ def main(page: Page) -> None:
     path = server[len(ORIGIN):]
     pictures(page, {"list": "/ui/types/7", "object": path, "edit": f"{path}/edit", "delete": f"{path}/delete",
                     "search": "/ui/search?q=ber", "changes": "/ui/changes/", "overview": "/ui/",
-                    "graph": f"{path}/graph", "several": "/ui/types/7/several?all=yes&set=model"})
+                    "graph": f"{path}/graph", "several": "/ui/types/7/several?all=yes&set=model",
+                    "definition": "/ui/types/7/definition"})
     page.find("form.who button").click()
     page.find("#user_name")
     is_quiet(page)

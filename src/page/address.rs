@@ -65,3 +65,8 @@ pub fn of_object(id: i64) -> String {
 pub fn of_type(id: i64) -> String {
     format!("/ui/types/{id}")
 }
+
+/// The definition of a type.
+pub fn of_definition(id: i64) -> String {
+    format!("/ui/types/{id}/definition")
+}

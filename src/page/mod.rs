@@ -27,7 +27,9 @@ pub mod visitor;
 use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
 
-use self::screens::{changes, delete, edit, export, graph, list, object, overview, search, several, sign_in};
+use self::screens::{
+    changes, definition, delete, edit, export, graph, list, object, overview, search, several, sign_in,
+};
 use crate::http::route_table::RouteAccess::{Public, Right, SignedIn};
 use crate::http::routes::Routes;
 use crate::http::state::HttpState;
@@ -39,6 +41,8 @@ pub const VIEW: &str = "base.framework.object.view";
 pub(crate) const ADD: &str = "base.framework.object.add";
 pub(crate) const EDIT: &str = "base.framework.object.edit";
 pub(crate) const DELETE: &str = "base.framework.object.delete";
+pub(crate) const ADD_TYPES: &str = "base.framework.type.add";
+pub(crate) const EDIT_TYPES: &str = "base.framework.type.edit";
 
 /// All routes of the page, each with its right.
 pub fn routes() -> Routes {
@@ -54,6 +58,10 @@ pub fn routes() -> Routes {
         .and(get.clone(), "/ui/types/{id}", Right(VIEW), list::show)
         .and(get.clone(), "/ui/types/{id}/new", Right(ADD), edit::blank)
         .and(post.clone(), "/ui/types/{id}/new", Right(ADD), edit::create)
+        .and(get.clone(), "/ui/new-type", Right(ADD_TYPES), definition::blank)
+        .and(post.clone(), "/ui/new-type", Right(ADD_TYPES), definition::create)
+        .and(get.clone(), "/ui/types/{id}/definition", Right(EDIT_TYPES), definition::show)
+        .and(post.clone(), "/ui/types/{id}/definition", Right(EDIT_TYPES), definition::save)
         .and(post.clone(), "/ui/types/{id}/saved", Right(VIEW), list::save)
         .and(get.clone(), "/ui/types/{id}/several", Right(VIEW), several::ask)
         .and(post.clone(), "/ui/types/{id}/several", Right(VIEW), several::carry_out)

@@ -117,7 +117,7 @@ fn controls(visitor: &Visitor, question: &Question, types: &Types) -> Markup {
             }
             label { (texts.say("graph-depth")) " "
                 select name="depth" {
-                    @for depth in DEPTHS { option selected[depth == question.depth] { (depth) } }
+                    @for depth in DEPTHS { option value=(depth) selected[depth == question.depth] { (depth) } }
                 }
             }
             label { (texts.say("type")) " "

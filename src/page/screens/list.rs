@@ -16,7 +16,7 @@ use crate::http::cursors;
 use crate::http::error::ApiError;
 use crate::http::objects::object_params;
 use crate::http::params::{ListParams, ListRoute, Parameters};
-use crate::page::address::{Address, of_object, of_type};
+use crate::page::address::{Address, of_definition, of_object, of_type};
 use crate::page::answer::leads_to;
 use crate::page::found::{by_text, escaped, may_read, number_in, some};
 use crate::page::parts::frame::{Content, page, token};
@@ -25,7 +25,7 @@ use crate::page::saved::{SavedList, forget, keep, saved_lists};
 use crate::page::texts::Texts;
 use crate::page::view::{ObjectView, views};
 use crate::page::visitor::{Form, Visitor};
-use crate::page::{ADD, DELETE, EDIT};
+use crate::page::{ADD, DELETE, EDIT, EDIT_TYPES};
 use crate::query::{Filter, Sort};
 use crate::service::objects::references::referring_to;
 use crate::service::objects::{View, get_object, list_objects};
@@ -332,7 +332,10 @@ fn main(visitor: &Visitor, question: &Question, Shown { found, saved }: &Shown) 
         }
         div.title {
             h1 { bdi { (object_type.label) } }
-            @if may_add { a.button href={ (of_type(question.type_id())) "/new" } { (texts.say("new")) } }
+            p.actions {
+                @if may_add { a.button href={ (of_type(question.type_id())) "/new" } { (texts.say("new")) } }
+                @if visitor.may(EDIT_TYPES) { a.button.quiet href=(of_definition(question.type_id())) { (texts.say("definition")) } }
+            }
         }
         @if let Some(text) = object_type.description.as_deref().filter(|text| !text.is_empty()) {
             p.note { bdi { (text) } }

@@ -1,6 +1,7 @@
 //! The screens, one file each.
 
 pub mod changes;
+pub mod definition;
 pub mod delete;
 pub mod edit;
 pub mod error;

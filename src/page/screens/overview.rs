@@ -14,7 +14,6 @@ use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::Field;
 use crate::http::aggregate::read_pipeline;
 use crate::http::error::ApiError;
-use crate::page::VIEW;
 use crate::page::address::{Address, of_type};
 use crate::page::found::{by_numbers, filter, may_read, some, types};
 use crate::page::parts::frame::{Content, page};
@@ -22,6 +21,7 @@ use crate::page::parts::picture::bar;
 use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
 use crate::page::visitor::Visitor;
+use crate::page::{ADD_TYPES, VIEW};
 use crate::query::{Filter, Limits, Sort};
 use crate::service::ListQuery;
 use crate::service::history::entries::list_entries;
@@ -79,11 +79,12 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let main = html! {
         h1 { (texts.say("overview")) }
         p { (texts.say("overview-text")) }
-        @if visitor.may(VIEW_LOG) {
-            ul.line {
+        ul.line {
+            @if visitor.may(VIEW_LOG) {
                 li { a href="/ui/changes/" { (texts.say("changes")) } }
                 li { a href="/ui/changes/?action=DELETE" { (texts.say("deleted-objects")) } }
             }
+            @if visitor.may(ADD_TYPES) { li { a href="/ui/new-type" { (texts.say("definition-new")) } } }
         }
         @if !readable.is_empty() {
             section {

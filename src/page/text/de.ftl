@@ -211,3 +211,37 @@ saved = Gespeicherte Listen
 saved-name = Name
 saved-keep = Diese Liste speichern
 saved-forget = { $name } entfernen
+definition = Definition
+definition-title = Definition: { $type }
+definition-new = Neuer Typ
+definition-label = Bezeichnung
+definition-name = Name
+definition-description = Beschreibung
+definition-fields = Felder
+definition-hint = Werte folgen einem Feld, das einen anderen Namen oder eine andere Art bekommt. Sehen Sie sich vor dem Speichern den Plan an.
+definition-new-field = Neues Feld
+definition-kind = Art
+definition-place = Platz
+definition-section = Abschnitt
+definition-unique = eindeutig
+definition-summary = in der Zusammenfassung
+definition-gone = Feld entfernen, Werte behalten
+definition-drop = Feld und Werte entfernen
+definition-more = Optionen, Verweise, Muster, Hilfe
+definition-options = Optionen, eine je Zeile: name=Bezeichnung
+definition-targets = Namen der Typen, auf die es verweist, einer je Zeile
+definition-regex = Muster (regulärer Ausdruck)
+definition-help = Hilfe
+definition-enforce = Neue Regeln gelten nur für neue Werte
+plan = Plan
+plan-show = Zeigen, was sich ändert
+plan-nothing = Nichts ändert sich.
+plan-unfit = { $unfit } von { $total } Objekten würden nicht passen.
+plan-moved = { $count ->
+    [one] Die Werte von { $count } Objekt ändern sich.
+   *[other] Die Werte von { $count } Objekten ändern sich.
+}
+plan-allowed = erlaubt
+plan-needs-check = gespeicherte Werte könnten dagegen verstoßen
+plan-needs-migration = gespeicherte Werte müssen sich ändern
+plan-refused = abgelehnt

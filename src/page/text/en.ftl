@@ -211,3 +211,37 @@ saved = Saved lists
 saved-name = Name
 saved-keep = Save this list
 saved-forget = Remove { $name }
+definition = Definition
+definition-title = Definition: { $type }
+definition-new = New type
+definition-label = Label
+definition-name = Name
+definition-description = Description
+definition-fields = Fields
+definition-hint = Values follow a field that gets another name or kind. Look at the plan before you save.
+definition-new-field = New field
+definition-kind = Kind
+definition-place = Place
+definition-section = Section
+definition-unique = unique
+definition-summary = in the summary line
+definition-gone = remove the field, keep its values
+definition-drop = remove the field and its values
+definition-more = Options, references, pattern, help
+definition-options = Options, one a line: name=Label
+definition-targets = Names of the types that it refers to, one a line
+definition-regex = Pattern (regular expression)
+definition-help = Help
+definition-enforce = New rules are for new values alone
+plan = Plan
+plan-show = Show what changes
+plan-nothing = Nothing changes.
+plan-unfit = { $unfit } of { $total } objects would not fit.
+plan-moved = { $count ->
+    [one] The values of { $count } object change.
+   *[other] The values of { $count } objects change.
+}
+plan-allowed = allowed
+plan-needs-check = stored values may break it
+plan-needs-migration = stored values must change
+plan-refused = refused

@@ -1,6 +1,7 @@
 //! The page for people, over HTTP: what each screen shows and does, and what it refuses.
 
 mod browser;
+mod definition;
 mod edit;
 mod safety;
 mod screens;

@@ -1,5 +1,6 @@
 //! Screens that show: lists, objects, history, search, files.
 
+use inventory_service::clock::{Clock, SystemClock};
 use serde_json::json;
 
 use super::browser::{Browser, Page};
@@ -251,7 +252,7 @@ on_each_store! {
 
     async fn the_first_page_counts_by_type_by_value_by_day_and_by_what_comes_soon(app) {
         let world = world(app).await;
-        let soon = chrono::Utc::now() + chrono::Duration::days(40);
+        let soon = SystemClock.now() + chrono::Duration::days(40);
         let day = soon.format("%Y-%m-%dT00:00:00Z").to_string();
         let fields = json!({"fields": [{"name": "bought", "value": {"$date": day}}]});
         assert!(app.patch(&format!("/objects/{}", world.first), &fields).await.status.is_success());
@@ -260,7 +261,7 @@ on_each_store! {
         page.shows("Servers 60").shows("In service 30").shows("Switched off 30").shows("within 60 days").shows("Servers Bought on 0 1 1");
         browser.page(&page.link("In service")).await.shows("30 objects found");
         browser.page(&page.link("1")).await.shows("1 object found").shows("web-01");
-        let today = chrono::Utc::now().format("%Y-%m-%d").to_string();
+        let today = SystemClock.now().format("%Y-%m-%d").to_string();
         browser.page(&page.link(&today)).await.shows("web-01: admin changed it.");
         let by_rack = browser.page(&format!("/ui/?by={}.rack", world.servers)).await;
         by_rack.shows("north-7 60");
@@ -290,7 +291,7 @@ on_each_store! {
     async fn changes_are_chosen_by_day_by_type_and_by_person(app) {
         let world = world(app).await;
         let mut browser = Browser::of_admin(app).await;
-        let today = chrono::Utc::now().format("%Y-%m-%d").to_string();
+        let today = SystemClock.now().format("%Y-%m-%d").to_string();
         let path = format!("/ui/changes/?from={today}&to={today}&type={}&who=admin", world.racks);
         browser.page(&path).await.shows("north-7: admin created it.").hides("web-60");
         for nothing in ["who=nobody", "to=2020-01-01", "from=2999-01-01", "type=999"] {

@@ -91,7 +91,7 @@ on_each_store! {
             format!("/ui/objects/{other}/graph"), format!("/ui/objects/{id}/graph?direction=%3Cscript%3E&depth=x&type=%22"),
             format!("/ui/?by={type_id}.text"), format!("/ui/?by={type_id}.select"), "/ui/?by=%3Cscript%3E".to_owned(),
             format!("/ui/types/{type_id}/several?id={id}&set=text"), format!("/ui/types/{type_id}/several?all=yes&set=select"),
-            "/ui/changes/?who=%3Cscript%3E%22&from=%22%3E".to_owned(), "/ui/%3Cscript%3E".to_owned(), format!("/ui/types/{type_id}?%3Cscript%3E=%22%3E"),
+            format!("/ui/types/{type_id}/definition"), "/ui/changes/?who=%3Cscript%3E%22&from=%22%3E".to_owned(), "/ui/%3Cscript%3E".to_owned(), format!("/ui/types/{type_id}?%3Cscript%3E=%22%3E"),
         ] {
             let page = browser.get(&path).await;
             assert!(page.status.as_u16() < 500, "{path}: {}", page.status);

@@ -1,0 +1,685 @@
+//! The definition of a type: a form with a row for each field, the plan of the change, and the change itself. What the form does
+//! not show stays as it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse};
+use bson::Bson;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::object::id_of;
+use crate::domain::document::integer;
+use crate::domain::object_fields::kinds;
+use crate::domain::object_type::ObjectType;
+use crate::domain::type_changes::Class;
+use crate::http::error::ApiError;
+use crate::json::read::document_from_str;
+use crate::page::address::{Address, of_definition, of_object, of_type};
+use crate::page::answer::leads_to;
+use crate::page::found::types;
+use crate::page::parts::frame::{Content, page, token};
+use crate::page::parts::value::clipped;
+use crate::page::visitor::{Form, Visitor};
+use crate::service::precondition::{IfMatch, entity_tag};
+use crate::service::resource::decode;
+use crate::service::types::catalog::{TypeEntry, VIEW_TYPES};
+use crate::service::types::plan::Plan;
+use crate::service::types::{create_type, patch_type, plan_patch};
+use crate::service::{ErrorCode, ServiceError};
+
+/// How many rows for new fields a form has.
+const NEW_ROWS: usize = 3;
+/// How many rows are read.
+const MOST_ROWS: usize = 1000;
+/// How many objects are named for a rule that they break.
+const NAMED: usize = 10;
+
+/// What a form says about a field.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Row {
+    /// Its name before; empty for a new field.
+    was: String,
+    name: String,
+    label: String,
+    kind: String,
+    /// Where it is among the fields.
+    place: String,
+    /// The label of its section; empty for none.
+    section: String,
+    is_required: bool,
+    is_unique: bool,
+    is_in_summary: bool,
+    /// Whether it is removed, and whether its values are removed from the objects.
+    is_gone: bool,
+    is_dropped: bool,
+    /// One a line: the name, and after `=` the label.
+    options: String,
+    /// The names of the types that it refers to, one a line.
+    targets: String,
+    regex: String,
+    help: String,
+}
+
+/// What a form says about a type.
+#[derive(Debug, Clone, Default)]
+struct Draft {
+    name: String,
+    label: String,
+    description: String,
+    /// What the type was when the form was made.
+    tag: String,
+    /// Whether values that are there may break new rules.
+    is_for_new: bool,
+    rows: Vec<Row>,
+}
+
+/// The names of all types by their ids.
+type Names = BTreeMap<i64, String>;
+
+/// What the service answers to a form.
+#[derive(Default)]
+struct Said {
+    status: StatusCode,
+    errors: Vec<String>,
+    plan: Option<Plan>,
+}
+
+impl Row {
+    fn stored(field: &Value, sections: &[Value], summary: &[Value], place: usize, types: &Names) -> Self {
+        let text = |name: &str| field[name].as_str().unwrap_or_default().to_owned();
+        let is_in = |names: &Value| names.as_array().is_some_and(|names| names.contains(&field["name"]));
+        let section = sections.iter().filter(|section| is_plain(section)).find(|section| is_in(&section["fields"]));
+        let options = field["options"].as_array().into_iter().flatten().map(|option| {
+            let part = |name: &str| option[name].as_str().unwrap_or_default();
+            if part("name") == part("label") {
+                part("name").to_owned()
+            } else {
+                format!("{}={}", part("name"), part("label"))
+            }
+        });
+        let targets = field["ref_types"].as_array().into_iter().flatten().filter_map(Value::as_i64);
+        let targets = targets.map(|id| types.get(&id).cloned().unwrap_or_else(|| id.to_string()));
+        Self {
+            was: text("name"),
+            name: text("name"),
+            label: text("label"),
+            kind: text("type"),
+            place: place.to_string(),
+            section: section.and_then(|section| section["label"].as_str()).unwrap_or_default().to_owned(),
+            is_required: field["required"] == true,
+            is_unique: field["unique"] == true || field["unique"] == "fold",
+            is_in_summary: summary.contains(&field["name"]),
+            is_gone: false,
+            is_dropped: false,
+            options: options.collect::<Vec<_>>().join("\n"),
+            targets: targets.collect::<Vec<_>>().join("\n"),
+            regex: text("regex"),
+            help: text("description"),
+        }
+    }
+
+    fn sent(form: &Form, index: usize) -> Option<Self> {
+        let name_of = |part: &str| format!("{index}.{part}");
+        let text =
+            |part: &str| form.sent(&name_of(part)).map(|text| text.trim().replace("\r\n", "\n")).unwrap_or_default();
+        let is_set = |part: &str| form.get(&name_of(part)).is_some();
+        form.sent(&name_of("name"))?;
+        Some(Self {
+            was: text("was"),
+            name: text("name"),
+            label: text("label"),
+            kind: text("kind"),
+            place: text("place"),
+            section: text("section"),
+            is_required: is_set("required"),
+            is_unique: is_set("unique"),
+            is_in_summary: is_set("summary"),
+            is_gone: is_set("gone") || is_set("drop"),
+            is_dropped: is_set("drop"),
+            options: text("options"),
+            targets: text("targets"),
+            regex: text("regex"),
+            help: text("help"),
+        })
+    }
+
+    /// Whether the row is one for a new field that nobody filled in.
+    fn is_blank(&self) -> bool {
+        self.was.is_empty() && self.name.is_empty() && self.label.is_empty()
+    }
+
+    /// The field over what it was, as a body has it.
+    fn field(&self, before: Option<&Value>, types: &Names) -> Value {
+        let mut field = before.and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut set = |name: &str, value: Value| {
+            // What was not there and says nothing stays away.
+            let says_nothing = matches!(&value, Value::Bool(false)) || value == "" || value == json!([]);
+            if !says_nothing || field.contains_key(name) {
+                field.insert(name.to_owned(), value);
+            }
+        };
+        set("type", self.kind.clone().into());
+        set("name", self.name.clone().into());
+        set("label", if self.label.is_empty() { self.name.clone() } else { self.label.clone() }.into());
+        set("required", self.is_required.into());
+        set("regex", self.regex.clone().into());
+        set("description", self.help.clone().into());
+        let lines = |text: &str| {
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let options = lines(&self.options).into_iter().map(|line| {
+            let (name, label) = line.split_once('=').unwrap_or((&line, &line));
+            json!({"name": name.trim(), "label": label.trim()})
+        });
+        set("options", options.collect::<Vec<_>>().into());
+        let targets = lines(&self.targets).into_iter().map(|line| {
+            let named = types.iter().find(|(_, name)| **name == line).map(|(id, _)| *id);
+            named.or_else(|| line.parse().ok()).map_or_else(|| line.into(), Value::from)
+        });
+        set("ref_types", targets.collect::<Vec<_>>().into());
+        let is_unique = field.get("unique").is_some_and(|unique| unique == true || unique == "fold");
+        if is_unique != self.is_unique {
+            field.insert("unique".to_owned(), self.is_unique.into());
+        }
+        field.into()
+    }
+}
+
+/// Whether a section has fields of its own; others show those of an object that is referred to.
+fn is_plain(section: &Value) -> bool {
+    section["type"] == "section"
+}
+
+impl Draft {
+    /// An empty one, with rows for the first fields.
+    fn blank() -> Self {
+        Self { rows: rows_for_new(0), ..Self::default() }
+    }
+
+    fn stored(entry: &TypeEntry, types: &Names) -> Result<Self, ApiError> {
+        let stored = Stored::read(entry)?;
+        let row = |(place, field)| Row::stored(field, &stored.sections, &stored.summary, place + 1, types);
+        let mut rows: Vec<Row> = stored.fields.iter().enumerate().map(row).collect();
+        rows.extend(rows_for_new(rows.len()));
+        let object_type = &entry.object_type;
+        Ok(Self {
+            name: object_type.name.clone(),
+            label: object_type.label.clone(),
+            description: object_type.description.clone().unwrap_or_default(),
+            tag: entity_tag(&entry.document),
+            is_for_new: false,
+            rows,
+        })
+    }
+
+    fn sent(form: &Form) -> Self {
+        let text = |name: &str| form.get(name).unwrap_or_default().trim().to_owned();
+        Self {
+            name: text("name"),
+            label: text("label"),
+            description: text("description"),
+            tag: text("tag"),
+            is_for_new: form.get("enforce").is_some(),
+            rows: (0..MOST_ROWS).map_while(|index| Row::sent(form, index)).collect(),
+        }
+    }
+
+    /// The rows that stay, in their order.
+    fn kept(&self) -> Vec<&Row> {
+        let mut kept: Vec<&Row> = self.rows.iter().filter(|row| !row.is_gone && !row.is_blank()).collect();
+        kept.sort_by(|one, other| place(one).total_cmp(&place(other)));
+        kept
+    }
+
+    /// The change as the body of a patch over what is stored; for a new type the whole body.
+    fn body(&self, stored: &Stored, types: &Names) -> Value {
+        let before = |row: &Row| stored.fields.iter().find(|field| field["name"] == row.was && !row.was.is_empty());
+        let kept = self.kept();
+        let fields: Vec<Value> = kept.iter().map(|row| row.field(before(row), types)).collect();
+        let summary: Vec<&str> = kept.iter().filter(|row| row.is_in_summary).map(|row| row.name.as_str()).collect();
+        let mut body = json!({
+            "name": self.name, "label": self.label, "description": Some(&self.description).filter(|text| !text.is_empty()), "fields": fields,
+            "render_meta": {"sections": self.sections(stored, &kept), "summary": {"fields": summary}},
+        });
+        if !stored.externals.is_empty() {
+            body["render_meta"]["externals"] = self.externals(stored).into();
+        }
+        let migration = self.migration(stored);
+        if !migration.is_empty() {
+            body["migration"] = migration.into();
+        }
+        if self.is_for_new {
+            body["enforce"] = "new".into();
+        }
+        body
+    }
+
+    /// The sections that are there with the fields that name them, then new ones. One that loses all its fields goes.
+    fn sections(&self, stored: &Stored, kept: &[&Row]) -> Vec<Value> {
+        let mut fields: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut labels: Vec<&str> = Vec::new();
+        for row in kept.iter().filter(|row| !row.section.is_empty()) {
+            fields.entry(&row.section).or_default().push(&row.name);
+            if !labels.contains(&row.section.as_str()) {
+                labels.push(&row.section);
+            }
+        }
+        let mut sections = Vec::new();
+        for section in &stored.sections {
+            let mut section = section.clone();
+            if is_plain(&section) {
+                let Some(own) = fields.remove(section["label"].as_str().unwrap_or_default()) else { continue };
+                section["fields"] = own.into();
+            }
+            sections.push(section);
+        }
+        for label in labels {
+            let Some(own) = fields.remove(label) else { continue };
+            let taken = |name: &str| sections.iter().any(|section| section["name"] == name);
+            let name = (1..).map(|number| format!("section-{number}")).find(|name| !taken(name)).unwrap_or_default();
+            sections.push(json!({"type": "section", "name": name, "label": label, "fields": own}));
+        }
+        sections
+    }
+
+    /// The links, with the new names of their fields.
+    fn externals(&self, stored: &Stored) -> Vec<Value> {
+        let renamed = |name: &Value| {
+            let row = self.rows.iter().find(|row| !row.was.is_empty() && *name == row.was);
+            row.map_or_else(|| name.clone(), |row| row.name.clone().into())
+        };
+        let mut externals = stored.externals.clone();
+        for external in &mut externals {
+            if let Some(fields) = external["fields"].as_array() {
+                external["fields"] = fields.iter().map(renamed).collect::<Vec<_>>().into();
+            }
+        }
+        externals
+    }
+
+    /// What happens to the values of the objects: they follow a field that gets another name or kind, or are removed with it.
+    fn migration(&self, stored: &Stored) -> Vec<Value> {
+        let mut steps = Vec::new();
+        for row in self.rows.iter().filter(|row| !row.was.is_empty()) {
+            if row.is_gone {
+                if row.is_dropped {
+                    steps.push(json!({"drop": {"field": row.was}}));
+                }
+                continue;
+            }
+            if row.name != row.was {
+                steps.push(json!({"rename": {"from": row.was, "to": row.name}}));
+            }
+            let kind = stored.fields.iter().find(|field| field["name"] == row.was).map(|field| &field["type"]);
+            if kind.is_some_and(|kind| *kind != row.kind) {
+                steps.push(json!({"convert": {"field": row.name, "to": row.kind, "on_error": "refuse"}}));
+            }
+        }
+        steps
+    }
+}
+
+fn rows_for_new(after: usize) -> Vec<Row> {
+    let row = |number: usize| Row { kind: "text".to_owned(), place: (after + number).to_string(), ..Row::default() };
+    (1..=NEW_ROWS).map(row).collect()
+}
+
+/// Where a row belongs: fields without a number come last.
+fn place(row: &Row) -> f64 {
+    row.place.replace(',', ".").parse().unwrap_or(f64::INFINITY)
+}
+
+/// The parts of a stored type that a form changes, as JSON.
+#[derive(Default)]
+struct Stored {
+    fields: Vec<Value>,
+    sections: Vec<Value>,
+    summary: Vec<Value>,
+    externals: Vec<Value>,
+}
+
+impl Stored {
+    fn read(entry: &TypeEntry) -> Result<Self, ApiError> {
+        let document = decode(&entry.document)?;
+        let list = |list: Option<&Bson>| -> Vec<Value> {
+            let items = list.and_then(Bson::as_array).into_iter().flatten();
+            items.map(|item| item.clone().into_relaxed_extjson()).collect()
+        };
+        let meta = document.get_document("render_meta").ok();
+        let of_meta = |name: &str| list(meta.and_then(|meta| meta.get(name)));
+        let summary = meta.and_then(|meta| meta.get_document("summary").ok());
+        Ok(Self {
+            fields: list(document.get("fields")),
+            sections: of_meta("sections"),
+            summary: list(summary.and_then(|summary| summary.get("fields"))),
+            externals: of_meta("externals"),
+        })
+    }
+}
+
+/// Shows the form of a new type.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn blank(visitor: Visitor) -> Result<HttpResponse, ApiError> {
+    visitor.needs(VIEW_TYPES)?;
+    answer(&visitor, None, &Draft::blank(), Said::default()).await
+}
+
+/// Stores a new type.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn create(form: Form) -> Result<HttpResponse, ApiError> {
+    let (visitor, draft) = (&form.visitor, Draft::sent(&form));
+    let mut body = draft.body(&Stored::default(), &names(visitor).await?);
+    body["author_id"] = visitor.caller.user_id.into();
+    let document = document_from_str(&body.to_string());
+    let document = document.map_err(|error| ApiError::new(ErrorCode::JsonMalformed, error.to_string()))?;
+    match create_type(visitor.services(), &visitor.caller, &document).await {
+        Ok(created) => Ok(leads_to(&of_type(integer(&created, "public_id").unwrap_or_default()))),
+        Err(error) => refused(visitor, None, &draft, error.into()).await,
+    }
+}
+
+/// Shows the form of a type.
+///
+/// # Errors
+/// 404 for no such type; errors of the store.
+pub async fn show(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let entry = known_type(&visitor, &request).await?;
+    let draft = Draft::stored(&entry, &names(&visitor).await?)?;
+    answer(&visitor, Some(&entry), &draft, Said::default()).await
+}
+
+/// Changes a type, or shows what the change would do.
+///
+/// # Errors
+/// 404 for no such type; errors of the store.
+pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (visitor, draft) = (&form.visitor, Draft::sent(&form));
+    let entry = known_type(visitor, &request).await?;
+    let patch = draft.body(&Stored::read(&entry)?, &names(visitor).await?);
+    let (services, caller, id) = (visitor.services(), &visitor.caller, entry.object_type.public_id);
+    let condition = IfMatch::Tags(vec![draft.tag.clone()]);
+    if form.get("do") == Some("plan") {
+        return match plan_patch(services, caller, id, &condition, &patch).await {
+            Ok(plan) => answer(visitor, Some(&entry), &draft, Said { plan: Some(plan), ..Said::default() }).await,
+            Err(error) => refused(visitor, Some(&entry), &draft, error.into()).await,
+        };
+    }
+    match patch_type(services, caller, id, &condition, &patch).await {
+        Ok(_) => Ok(leads_to(&Address::new(of_definition(id)).and("done", "saved").text())),
+        Err(error @ ServiceError::PreconditionFailed(_)) => {
+            let message = ApiError::from(error).message().to_owned();
+            let said = Said { status: StatusCode::PRECONDITION_FAILED, errors: vec![message], plan: None };
+            answer(visitor, Some(&entry), &draft, said).await
+        }
+        Err(error) => refused(visitor, Some(&entry), &draft, error.into()).await,
+    }
+}
+
+async fn names(visitor: &Visitor) -> Result<Names, ApiError> {
+    visitor.needs(VIEW_TYPES)?;
+    let types = types(visitor).await?;
+    Ok(types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect())
+}
+
+async fn known_type(visitor: &Visitor, request: &HttpRequest) -> Result<Arc<TypeEntry>, ApiError> {
+    visitor.needs(VIEW_TYPES)?;
+    let id = id_of(request).map_err(|_| ApiError::of(ErrorCode::TypeNotFound))?;
+    visitor.services().type_with_id(id).await?.ok_or_else(|| ApiError::of(ErrorCode::TypeNotFound))
+}
+
+/// The form again, with what the service says against it.
+async fn refused(
+    visitor: &Visitor,
+    entry: Option<&TypeEntry>,
+    draft: &Draft,
+    error: ApiError,
+) -> Result<HttpResponse, ApiError> {
+    if [401, 404].contains(&error.code().status()) || error.status().is_server_error() {
+        return Err(error);
+    }
+    let kept = draft.kept();
+    let place = |pointer: &str| {
+        let index = pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
+        index.and_then(|index| kept.get(index)).map_or_else(|| pointer.to_owned(), |row| row.name.clone())
+    };
+    let mut errors = vec![error.message().to_owned()];
+    errors
+        .extend(error.places().iter().map(|violation| format!("{}: {}", place(&violation.pointer), violation.message)));
+    answer(visitor, entry, draft, Said { status: error.status(), errors, plan: None }).await
+}
+
+async fn answer(
+    visitor: &Visitor,
+    entry: Option<&TypeEntry>,
+    draft: &Draft,
+    said: Said,
+) -> Result<HttpResponse, ApiError> {
+    let texts = visitor.texts();
+    let id = entry.map(|entry| entry.object_type.public_id);
+    let title = match entry {
+        Some(entry) => texts.with("definition-title", &[("type", (&entry.object_type.label).into())]),
+        None => texts.say("definition-new"),
+    };
+    let main = html! {
+        @if visitor.guest.asked("done").is_some() { p.notice role="status" { (texts.say("changed-now")) } }
+        @if !said.errors.is_empty() {
+            div.errors role="alert" {
+                h2 { (texts.say("errors-title")) }
+                p { (texts.say("errors-text")) }
+                ul lang="en" { @for error in &said.errors { li { bdi { (error) } } } }
+            }
+        }
+        h1 { (title) }
+        @if let Some(plan) = &said.plan { (planned(visitor, plan, entry.map(|entry| &*entry.object_type))) }
+        (form(visitor, id, draft))
+    };
+    let content = Content::new(title, main);
+    page(visitor, said.status, Content { of_type: id, ..content }).await
+}
+
+/// What a change would do.
+fn planned(visitor: &Visitor, plan: &Plan, object_type: Option<&ObjectType>) -> Markup {
+    let texts = visitor.texts();
+    let class = |class: Class| texts.say(&format!("plan-{}", class.name().replace('_', "-")));
+    html! {
+        section.notice #plan role="status" {
+            h2 { (texts.say("plan")) ": " (class(plan.class())) }
+            @if plan.steps.is_empty() { p { (texts.say("plan-nothing")) } }
+            ul {
+                @for step in &plan.steps {
+                    @let difference = &step.difference;
+                    @let field = difference.name.as_deref();
+                    @let label = field.and_then(|name| object_type?.field(name)).map(|field| field.title());
+                    li {
+                        @if let Some(name) = label.or(field) { bdi { (name) } ": " }
+                        span lang="en" { (difference.change.replace('_', " ")) } " – " (class(difference.class))
+                        @if let Some(reason) = &step.refusal { " " span lang="en" { bdi { (reason) } } }
+                        (misfits(visitor, &step.misfits))
+                    }
+                }
+            }
+            @if let Some(found) = &plan.findings {
+                p { (texts.with("plan-unfit", &[("unfit", found.unfit.into()), ("total", found.looked_at.into())])) }
+                @if let Some(moved) = &found.moved { p { (texts.with("plan-moved", &[("count", moved.objects.into())])) } }
+            }
+        }
+    }
+}
+
+fn misfits(visitor: &Visitor, groups: &[crate::service::types::fitting::Misfits]) -> Markup {
+    html! {
+        @for group in groups {
+            p {
+                (visitor.texts().with("objects", &[("count", group.objects.into())])) ": "
+                @for example in group.first.iter().take(NAMED) {
+                    a href=(of_object(example.public_id)) title=(clipped(&example.reason)) { "#" (example.public_id) } " "
+                }
+            }
+        }
+    }
+}
+
+fn form(visitor: &Visitor, id: Option<i64>, draft: &Draft) -> Markup {
+    let texts = visitor.texts();
+    let action = id.map_or_else(|| "/ui/new-type".to_owned(), of_definition);
+    html! {
+        form.edit method="post" action=(action) novalidate {
+            (token(visitor))
+            input type="hidden" name="tag" value=(draft.tag);
+            @for (name, value, key) in [("label", &draft.label, "definition-label"), ("name", &draft.name, "definition-name"),
+                ("description", &draft.description, "definition-description")] {
+                div.field { label for=(name) { (texts.say(key)) } input id=(name) name=(name) value=(value) autocomplete="off"; }
+            }
+            h2 { (texts.say("definition-fields")) }
+            p.hint { (texts.say("definition-hint")) }
+            @for (index, row) in draft.rows.iter().enumerate() { (fieldset(visitor, index, row)) }
+            @if id.is_some() {
+                div.field.choice {
+                    input #enforce type="checkbox" name="enforce" value="new" checked[draft.is_for_new];
+                    label for="enforce" { (texts.say("definition-enforce")) }
+                }
+            }
+            p.actions {
+                @if id.is_some() { button.main name="do" value="plan" { (texts.say("plan-show")) } }
+                button.main[id.is_none()] name="do" value="save" { (texts.say(if id.is_some() { "save" } else { "create" })) }
+                a href=(id.map_or_else(|| "/ui/".to_owned(), of_type)) { (texts.say("cancel")) }
+            }
+        }
+    }
+}
+
+fn fieldset(visitor: &Visitor, index: usize, row: &Row) -> Markup {
+    let texts = visitor.texts();
+    let name = |part: &str| format!("{index}.{part}");
+    let input = |part: &str, key: &str, value: &str| {
+        html! {
+            label { (texts.say(key)) input name=(name(part)) value=(value) autocomplete="off"; }
+        }
+    };
+    let area = |part: &str, key: &str, value: &str| {
+        html! {
+            label { (texts.say(key)) textarea name=(name(part)) rows="3" { "\n" (value) } }
+        }
+    };
+    let set = |part: &str, key: &str, is_set: bool| {
+        html! {
+            label.choice { input type="checkbox" name=(name(part)) value="yes" checked[is_set]; (texts.say(key)) }
+        }
+    };
+    let title = if row.label.is_empty() { &row.name } else { &row.label };
+    let is_new = row.was.is_empty();
+    html! {
+        fieldset.row {
+            legend { @if is_new { (texts.say("definition-new-field")) } @else { bdi { (title) } } }
+            input type="hidden" name=(name("was")) value=(row.was);
+            (input("label", "definition-label", &row.label))
+            (input("name", "definition-name", &row.name))
+            label { (texts.say("definition-kind"))
+                select name=(name("kind")) {
+                    @for kind in kinds() { option value=(kind) selected[kind == row.kind] { (kind) } }
+                    @if !kinds().contains(&row.kind.as_str()) { option value=(row.kind) selected { (row.kind) } }
+                }
+            }
+            (input("place", "definition-place", &row.place))
+            (input("section", "definition-section", &row.section))
+            div.choices {
+                (set("required", "required", row.is_required))
+                (set("unique", "definition-unique", row.is_unique))
+                (set("summary", "definition-summary", row.is_in_summary))
+                @if !is_new {
+                    (set("gone", "definition-gone", row.is_gone && !row.is_dropped))
+                    (set("drop", "definition-drop", row.is_dropped))
+                }
+            }
+            details open[!row.options.is_empty() || !row.targets.is_empty()] {
+                summary { (texts.say("definition-more")) }
+                (area("options", "definition-options", &row.options))
+                (area("targets", "definition-targets", &row.targets))
+                (input("regex", "definition-regex", &row.regex))
+                (input("help", "definition-help", &row.help))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(was: &str, name: &str, kind: &str, place: &str) -> Row {
+        let text = str::to_owned;
+        Row {
+            was: text(was),
+            name: text(name),
+            label: text(name),
+            kind: text(kind),
+            place: text(place),
+            ..Row::default()
+        }
+    }
+
+    fn stored() -> Stored {
+        let field = |name: &str, kind: &str| json!({"type": kind, "name": name, "label": name, "placeholder": "kept"});
+        Stored {
+            fields: vec![field("host", "text"), field("units", "text")],
+            sections: vec![
+                json!({"type": "section", "name": "s", "label": "Identity", "fields": ["host"], "icon": "kept"}),
+                json!({"type": "ref-section", "name": "r", "label": "Rack", "reference": {"type_id": 7}}),
+            ],
+            summary: vec![json!("host")],
+            externals: vec![json!({"name": "wiki", "fields": ["host"]})],
+        }
+    }
+
+    #[test]
+    fn values_follow_a_field_that_gets_another_name_or_kind() {
+        let mut gone = row("old", "old", "text", "3");
+        (gone.is_gone, gone.is_dropped) = (true, true);
+        let draft = Draft {
+            rows: vec![row("host", "hostname", "text", "2"), row("units", "units", "number", "1"), gone],
+            ..Draft::default()
+        };
+        let body = draft.body(&stored(), &Names::new());
+        assert_eq!(
+            body["migration"],
+            json!([
+                {"rename": {"from": "host", "to": "hostname"}},
+                {"convert": {"field": "units", "to": "number", "on_error": "refuse"}},
+                {"drop": {"field": "old"}},
+            ])
+        );
+        assert_eq!(
+            body["fields"][0],
+            json!({"type": "number", "name": "units", "label": "units", "placeholder": "kept"})
+        );
+        assert_eq!(body["fields"][1]["name"], "hostname");
+        assert_eq!(body["render_meta"]["externals"][0]["fields"], json!(["hostname"]));
+    }
+
+    #[test]
+    fn sections_keep_what_the_form_does_not_show() {
+        let mut rows =
+            vec![row("host", "host", "text", "1"), row("units", "units", "text", "2"), row("", "", "text", "")];
+        rows[0].section = "Identity".to_owned();
+        rows[1].section = "Size".to_owned();
+        let draft = Draft { rows, ..Draft::default() };
+        let body = draft.body(&stored(), &Names::new());
+        assert_eq!(
+            body["render_meta"]["sections"],
+            json!([
+                {"type": "section", "name": "s", "label": "Identity", "fields": ["host"], "icon": "kept"},
+                {"type": "ref-section", "name": "r", "label": "Rack", "reference": {"type_id": 7}},
+                {"type": "section", "name": "section-1", "label": "Size", "fields": ["units"]},
+            ])
+        );
+        assert_eq!(body["fields"].as_array().map(Vec::len), Some(2), "a row that nobody filled in is no field");
+        assert!(body.get("migration").is_none() && body.get("enforce").is_none());
+    }
+}
