@@ -69,7 +69,7 @@ def main(page: Page) -> None:
     pictures(page, {"list": "/ui/types/7", "object": path, "edit": f"{path}/edit", "delete": f"{path}/delete",
                     "search": "/ui/search?q=ber", "changes": "/ui/changes/", "overview": "/ui/",
                     "graph": f"{path}/graph", "several": "/ui/types/7/several?all=yes&set=model",
-                    "definition": "/ui/types/7/definition"})
+                    "definition": "/ui/types/7/definition", "people": "/ui/people/"})
     page.find("form.who button").click()
     page.find("#user_name")
     is_quiet(page)

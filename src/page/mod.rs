@@ -28,7 +28,7 @@ use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
 
 use self::screens::{
-    changes, definition, delete, edit, export, graph, list, object, overview, search, several, sign_in,
+    changes, definition, delete, edit, export, graph, list, object, overview, people, search, several, sign_in,
 };
 use crate::http::route_table::RouteAccess::{Public, Right, SignedIn};
 use crate::http::routes::Routes;
@@ -58,6 +58,10 @@ pub fn routes() -> Routes {
         .and(get.clone(), "/ui/types/{id}", Right(VIEW), list::show)
         .and(get.clone(), "/ui/types/{id}/new", Right(ADD), edit::blank)
         .and(post.clone(), "/ui/types/{id}/new", Right(ADD), edit::create)
+        .and(get.clone(), "/ui/people/", Right(people::VIEW_USERS), people::list)
+        .and(post.clone(), "/ui/people/", Right(people::VIEW_USERS), people::create)
+        .and(get.clone(), "/ui/people/{id}", Right(people::VIEW_USERS), people::show)
+        .and(post.clone(), "/ui/people/{id}", Right(people::EDIT_USERS), people::save)
         .and(get.clone(), "/ui/new-type", Right(ADD_TYPES), definition::blank)
         .and(post.clone(), "/ui/new-type", Right(ADD_TYPES), definition::create)
         .and(get.clone(), "/ui/types/{id}/definition", Right(EDIT_TYPES), definition::show)

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::object::id_of;
 use crate::domain::document::integer;
 use crate::domain::object_fields::kinds;
-use crate::domain::object_type::ObjectType;
+use crate::domain::object_type::{Field, ObjectType};
 use crate::domain::type_changes::Class;
 use crate::http::error::ApiError;
 use crate::json::read::document_from_str;
@@ -37,6 +37,17 @@ const MOST_ROWS: usize = 1000;
 /// How many objects are named for a rule that they break.
 const NAMED: usize = 10;
 
+/// The boxes of a field, with the keys of their texts: rules, what shows it, and that it goes, without or with its values.
+const BOXES: [(&str, &str); 5] = [
+    ("required", "required"),
+    ("unique", "definition-unique"),
+    ("summary", "definition-summary"),
+    (GONE, "definition-gone"),
+    (DROPPED, "definition-drop"),
+];
+const GONE: &str = "gone";
+const DROPPED: &str = "drop";
+
 /// What a form says about a field.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Row {
@@ -49,12 +60,8 @@ struct Row {
     place: String,
     /// The label of its section; empty for none.
     section: String,
-    is_required: bool,
-    is_unique: bool,
-    is_in_summary: bool,
-    /// Whether it is removed, and whether its values are removed from the objects.
-    is_gone: bool,
-    is_dropped: bool,
+    /// The boxes that are ticked: [`BOXES`].
+    ticked: Vec<&'static str>,
     /// One a line: the name, and after `=` the label.
     options: String,
     /// The names of the types that it refers to, one a line.
@@ -109,11 +116,14 @@ impl Row {
             kind: text("type"),
             place: place.to_string(),
             section: section.and_then(|section| section["label"].as_str()).unwrap_or_default().to_owned(),
-            is_required: field["required"] == true,
-            is_unique: field["unique"] == true || field["unique"] == "fold",
-            is_in_summary: summary.contains(&field["name"]),
-            is_gone: false,
-            is_dropped: false,
+            ticked: [
+                ("required", field["required"] == true),
+                ("unique", field["unique"] == true || field["unique"] == "fold"),
+                ("summary", summary.contains(&field["name"])),
+            ]
+            .iter()
+            .filter_map(|(name, is_set)| is_set.then_some(*name))
+            .collect(),
             options: options.collect::<Vec<_>>().join("\n"),
             targets: targets.collect::<Vec<_>>().join("\n"),
             regex: text("regex"),
@@ -134,16 +144,21 @@ impl Row {
             kind: text("kind"),
             place: text("place"),
             section: text("section"),
-            is_required: is_set("required"),
-            is_unique: is_set("unique"),
-            is_in_summary: is_set("summary"),
-            is_gone: is_set("gone") || is_set("drop"),
-            is_dropped: is_set("drop"),
+            ticked: BOXES.map(|(name, _)| name).into_iter().filter(|name| is_set(name)).collect(),
             options: text("options"),
             targets: text("targets"),
             regex: text("regex"),
             help: text("help"),
         })
+    }
+
+    fn is(&self, ticked: &str) -> bool {
+        self.ticked.contains(&ticked)
+    }
+
+    /// Whether the field goes.
+    fn is_gone(&self) -> bool {
+        self.is(GONE) || self.is(DROPPED)
     }
 
     /// Whether the row is one for a new field that nobody filled in.
@@ -164,7 +179,7 @@ impl Row {
         set("type", self.kind.clone().into());
         set("name", self.name.clone().into());
         set("label", if self.label.is_empty() { self.name.clone() } else { self.label.clone() }.into());
-        set("required", self.is_required.into());
+        set("required", self.is("required").into());
         set("regex", self.regex.clone().into());
         set("description", self.help.clone().into());
         let lines = |text: &str| {
@@ -181,8 +196,8 @@ impl Row {
         });
         set("ref_types", targets.collect::<Vec<_>>().into());
         let is_unique = field.get("unique").is_some_and(|unique| unique == true || unique == "fold");
-        if is_unique != self.is_unique {
-            field.insert("unique".to_owned(), self.is_unique.into());
+        if is_unique != self.is("unique") {
+            field.insert("unique".to_owned(), self.is("unique").into());
         }
         field.into()
     }
@@ -229,7 +244,7 @@ impl Draft {
 
     /// The rows that stay, in their order.
     fn kept(&self) -> Vec<&Row> {
-        let mut kept: Vec<&Row> = self.rows.iter().filter(|row| !row.is_gone && !row.is_blank()).collect();
+        let mut kept: Vec<&Row> = self.rows.iter().filter(|row| !row.is_gone() && !row.is_blank()).collect();
         kept.sort_by(|one, other| place(one).total_cmp(&place(other)));
         kept
     }
@@ -239,10 +254,10 @@ impl Draft {
         let before = |row: &Row| stored.fields.iter().find(|field| field["name"] == row.was && !row.was.is_empty());
         let kept = self.kept();
         let fields: Vec<Value> = kept.iter().map(|row| row.field(before(row), types)).collect();
-        let summary: Vec<&str> = kept.iter().filter(|row| row.is_in_summary).map(|row| row.name.as_str()).collect();
+        let summary: Vec<&str> = kept.iter().filter(|row| row.is("summary")).map(|row| row.name.as_str()).collect();
         let mut body = json!({
             "name": self.name, "label": self.label, "description": Some(&self.description).filter(|text| !text.is_empty()), "fields": fields,
-            "render_meta": {"sections": self.sections(stored, &kept), "summary": {"fields": summary}},
+            "render_meta": {"sections": Self::sections(stored, &kept), "summary": {"fields": summary}},
         });
         if !stored.externals.is_empty() {
             body["render_meta"]["externals"] = self.externals(stored).into();
@@ -258,7 +273,7 @@ impl Draft {
     }
 
     /// The sections that are there with the fields that name them, then new ones. One that loses all its fields goes.
-    fn sections(&self, stored: &Stored, kept: &[&Row]) -> Vec<Value> {
+    fn sections(stored: &Stored, kept: &[&Row]) -> Vec<Value> {
         let mut fields: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut labels: Vec<&str> = Vec::new();
         for row in kept.iter().filter(|row| !row.section.is_empty()) {
@@ -279,7 +294,8 @@ impl Draft {
         for label in labels {
             let Some(own) = fields.remove(label) else { continue };
             let taken = |name: &str| sections.iter().any(|section| section["name"] == name);
-            let name = (1..).map(|number| format!("section-{number}")).find(|name| !taken(name)).unwrap_or_default();
+            let name =
+                (1..=MOST_ROWS).map(|number| format!("section-{number}")).find(|name| !taken(name)).unwrap_or_default();
             sections.push(json!({"type": "section", "name": name, "label": label, "fields": own}));
         }
         sections
@@ -304,8 +320,8 @@ impl Draft {
     fn migration(&self, stored: &Stored) -> Vec<Value> {
         let mut steps = Vec::new();
         for row in self.rows.iter().filter(|row| !row.was.is_empty()) {
-            if row.is_gone {
-                if row.is_dropped {
+            if row.is_gone() {
+                if row.is(DROPPED) {
                     steps.push(json!({"drop": {"field": row.was}}));
                 }
                 continue;
@@ -496,7 +512,7 @@ fn planned(visitor: &Visitor, plan: &Plan, object_type: Option<&ObjectType>) -> 
                 @for step in &plan.steps {
                     @let difference = &step.difference;
                     @let field = difference.name.as_deref();
-                    @let label = field.and_then(|name| object_type?.field(name)).map(|field| field.title());
+                    @let label = field.and_then(|name| object_type?.field(name)).map(Field::title);
                     li {
                         @if let Some(name) = label.or(field) { bdi { (name) } ": " }
                         span lang="en" { (difference.change.replace('_', " ")) } " – " (class(difference.class))
@@ -568,11 +584,6 @@ fn fieldset(visitor: &Visitor, index: usize, row: &Row) -> Markup {
             label { (texts.say(key)) textarea name=(name(part)) rows="3" { "\n" (value) } }
         }
     };
-    let set = |part: &str, key: &str, is_set: bool| {
-        html! {
-            label.choice { input type="checkbox" name=(name(part)) value="yes" checked[is_set]; (texts.say(key)) }
-        }
-    };
     let title = if row.label.is_empty() { &row.name } else { &row.label };
     let is_new = row.was.is_empty();
     html! {
@@ -590,12 +601,8 @@ fn fieldset(visitor: &Visitor, index: usize, row: &Row) -> Markup {
             (input("place", "definition-place", &row.place))
             (input("section", "definition-section", &row.section))
             div.choices {
-                (set("required", "required", row.is_required))
-                (set("unique", "definition-unique", row.is_unique))
-                (set("summary", "definition-summary", row.is_in_summary))
-                @if !is_new {
-                    (set("gone", "definition-gone", row.is_gone && !row.is_dropped))
-                    (set("drop", "definition-drop", row.is_dropped))
+                @for (part, key) in BOXES.iter().filter(|(part, _)| !is_new || ![GONE, DROPPED].contains(part)) {
+                    label.choice { input type="checkbox" name=(name(part)) value="yes" checked[row.is(part)]; (texts.say(key)) }
                 }
             }
             details open[!row.options.is_empty() || !row.targets.is_empty()] {
@@ -641,7 +648,7 @@ mod tests {
     #[test]
     fn values_follow_a_field_that_gets_another_name_or_kind() {
         let mut gone = row("old", "old", "text", "3");
-        (gone.is_gone, gone.is_dropped) = (true, true);
+        gone.ticked = vec![DROPPED];
         let draft = Draft {
             rows: vec![row("host", "hostname", "text", "2"), row("units", "units", "number", "1"), gone],
             ..Draft::default()

@@ -10,6 +10,7 @@ pub mod graph;
 pub mod list;
 pub mod object;
 pub mod overview;
+pub mod people;
 pub mod search;
 pub mod several;
 pub mod sign_in;

@@ -10,6 +10,7 @@ use bson::{Bson, DateTime, Document, doc};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::people::VIEW_USERS;
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::Field;
 use crate::http::aggregate::read_pipeline;
@@ -84,6 +85,7 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
                 li { a href="/ui/changes/" { (texts.say("changes")) } }
                 li { a href="/ui/changes/?action=DELETE" { (texts.say("deleted-objects")) } }
             }
+            @if visitor.may(VIEW_USERS) { li { a href="/ui/people/" { (texts.say("people")) } } }
             @if visitor.may(ADD_TYPES) { li { a href="/ui/new-type" { (texts.say("definition-new")) } } }
         }
         @if !readable.is_empty() {

@@ -245,3 +245,15 @@ plan-allowed = allowed
 plan-needs-check = stored values may break it
 plan-needs-migration = stored values must change
 plan-refused = refused
+people = Users and groups
+people-count = { $count ->
+    [one] { $count } user
+   *[other] { $count } users
+}
+people-first-name = First name
+people-last-name = Last name
+people-email = E-mail
+people-group = Group
+people-groups = Groups and their rights
+people-new = New user
+people-delete = Delete this user

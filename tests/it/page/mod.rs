@@ -3,6 +3,7 @@
 mod browser;
 mod definition;
 mod edit;
+mod people;
 mod safety;
 mod screens;
 mod several;

@@ -13,7 +13,7 @@ use crate::support::app::{TestApp, on_each_store, send};
 type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, Vec<(String, String)>);
 
 /// The addresses of all forms.
-fn posts(id: i64, type_id: i64) -> [String; 10] {
+fn posts(id: i64, type_id: i64) -> [String; 12] {
     [
         format!("/ui/objects/{id}/edit"),
         format!("/ui/objects/{id}/delete"),
@@ -24,6 +24,8 @@ fn posts(id: i64, type_id: i64) -> [String; 10] {
         format!("/ui/types/{type_id}/saved"),
         format!("/ui/types/{type_id}/definition"),
         "/ui/new-type".to_owned(),
+        "/ui/people/".to_owned(),
+        format!("/ui/people/{id}"),
         "/ui/sign-out".to_owned(),
     ]
 }
@@ -87,7 +89,7 @@ on_each_store! {
             "/ui/".to_owned(), "/ui/sign-in".to_owned(), format!("/ui/types/{type_id}"), format!("/ui/objects/{id}"),
             format!("/ui/objects/{id}/edit"), format!("/ui/objects/{id}/delete"), "/ui/search?q=web".to_owned(),
             "/ui/changes/".to_owned(), format!("/ui/types/{type_id}/new"), "/ui/objects/999".to_owned(),
-            "/ui/new-type".to_owned(), format!("/ui/types/{type_id}/definition"), format!("/ui/objects/{id}/graph"), format!("/ui/types/{type_id}/several?id={id}&set=hostname"), "/ui/nothing".to_owned(),
+            "/ui/people/".to_owned(), "/ui/people/1".to_owned(), "/ui/people/x".to_owned(), "/ui/new-type".to_owned(), format!("/ui/types/{type_id}/definition"), format!("/ui/objects/{id}/graph"), format!("/ui/types/{type_id}/several?id={id}&set=hostname"), "/ui/nothing".to_owned(),
             "/ui/types/%ff".to_owned(), format!("/ui/types/{type_id}?filter=x"),
         ];
         for path in &pages {
@@ -170,7 +172,9 @@ on_each_store! {
         page.shows("web-1").hides("sesame").hides("/edit\"").hides("/delete\"");
         browser.page(&format!("/ui/types/{type_id}")).await.hides("/new\"").hides("/ui/export/").hides("/several").hides("/definition");
         assert_eq!(browser.get(&format!("/ui/types/{type_id}/definition")).await.status, 403);
-        assert_eq!(browser.get("/ui/new-type").await.status, 403);
+        for path in ["/ui/new-type", "/ui/people/", "/ui/people/1"] {
+            assert_eq!(browser.get(path).await.status, 403, "{path}");
+        }
         browser.page(&format!("/ui/?by={type_id}.key")).await.hides("sesame");
         let several = format!("/ui/types/{type_id}/several?all=yes");
         browser.page(&several).await.hides("<button class=\"danger\"").hides("sesame");
