@@ -166,41 +166,53 @@ impl Row {
         self.was.is_empty() && self.name.is_empty() && self.label.is_empty()
     }
 
-    /// The field over what it was, as a body has it.
-    fn field(&self, before: Option<&Value>, types: &Names) -> Value {
-        let mut field = before.and_then(Value::as_object).cloned().unwrap_or_default();
-        let mut set = |name: &str, value: Value| {
-            // What was not there and says nothing stays away.
-            let says_nothing = matches!(&value, Value::Bool(false)) || value == "" || value == json!([]);
-            if !says_nothing || field.contains_key(name) {
-                field.insert(name.to_owned(), value);
+    /// The field over what it was, as a body has it. What the form shows as it was stays as it was.
+    fn field(&self, before: Option<(&Self, &Value)>, types: &Names) -> Value {
+        let mut field = before.and_then(|(_, field)| field.as_object()).cloned().unwrap_or_default();
+        let blank = Self::default();
+        let was = before.map_or(&blank, |(row, _)| row);
+        let label = if self.label.is_empty() && before.is_none() { &self.name } else { &self.label };
+        for (name, sent, was) in [
+            ("type", &self.kind, &was.kind),
+            ("name", &self.name, &was.name),
+            ("label", label, &was.label),
+            ("regex", &self.regex, &was.regex),
+            ("description", &self.help, &was.help),
+        ] {
+            if differs(sent, was) {
+                field.insert(name.to_owned(), sent.as_str().into());
             }
-        };
-        set("type", self.kind.clone().into());
-        set("name", self.name.clone().into());
-        set("label", if self.label.is_empty() { self.name.clone() } else { self.label.clone() }.into());
-        set("required", self.is("required").into());
-        set("regex", self.regex.clone().into());
-        set("description", self.help.clone().into());
-        let lines = |text: &str| {
-            text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
-        };
-        let options = lines(&self.options).into_iter().map(|line| {
-            let (name, label) = line.split_once('=').unwrap_or((&line, &line));
-            json!({"name": name.trim(), "label": label.trim()})
-        });
-        set("options", options.collect::<Vec<_>>().into());
-        let targets = lines(&self.targets).into_iter().map(|line| {
-            let named = types.iter().find(|(_, name)| **name == line).map(|(id, _)| *id);
-            named.or_else(|| line.parse().ok()).map_or_else(|| line.into(), Value::from)
-        });
-        set("ref_types", targets.collect::<Vec<_>>().into());
-        let is_unique = field.get("unique").is_some_and(|unique| unique == true || unique == "fold");
-        if is_unique != self.is("unique") {
-            field.insert("unique".to_owned(), self.is("unique").into());
+        }
+        for name in ["required", "unique"] {
+            if self.is(name) != was.is(name) {
+                field.insert(name.to_owned(), self.is(name).into());
+            }
+        }
+        if differs(&self.options, &was.options) {
+            let option = |line: &str| {
+                let (name, label) = line.split_once('=').unwrap_or((line, line));
+                json!({"name": name.trim(), "label": label.trim()})
+            };
+            field.insert("options".to_owned(), lines(&self.options).map(option).collect());
+        }
+        if differs(&self.targets, &was.targets) {
+            let target = |line: &str| {
+                let named = types.iter().find(|(_, name)| **name == line).map(|(id, _)| *id);
+                named.or_else(|| line.parse().ok()).map_or_else(|| line.into(), Value::from)
+            };
+            field.insert("ref_types".to_owned(), lines(&self.targets).map(target).collect());
         }
         field.into()
     }
+}
+
+/// Whether a text that was sent is another one than the form showed.
+fn differs(sent: &str, was: &str) -> bool {
+    sent != was.trim().replace("\r\n", "\n")
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
 /// Whether a section has fields of its own; others show those of an object that is referred to.
@@ -216,8 +228,7 @@ impl Draft {
 
     fn stored(entry: &TypeEntry, types: &Names) -> Result<Self, ApiError> {
         let stored = Stored::read(entry)?;
-        let row = |(place, field)| Row::stored(field, &stored.sections, &stored.summary, place + 1, types);
-        let mut rows: Vec<Row> = stored.fields.iter().enumerate().map(row).collect();
+        let mut rows = stored.rows(types);
         rows.extend(rows_for_new(rows.len()));
         let object_type = &entry.object_type;
         Ok(Self {
@@ -249,15 +260,30 @@ impl Draft {
         kept
     }
 
+    /// The row of a field that is stored.
+    fn row_of(&self, name: &Value) -> Option<&Row> {
+        self.rows.iter().find(|row| !row.was.is_empty() && *name == row.was)
+    }
+
     /// The change as the body of a patch over what is stored; for a new type the whole body.
     fn body(&self, stored: &Stored, types: &Names) -> Value {
-        let before = |row: &Row| stored.fields.iter().find(|field| field["name"] == row.was && !row.was.is_empty());
+        let rows = stored.rows(types);
+        let before =
+            |row: &Row| rows.iter().zip(&stored.fields).find(|(was, _)| !row.was.is_empty() && was.name == row.was);
         let kept = self.kept();
-        let fields: Vec<Value> = kept.iter().map(|row| row.field(before(row), types)).collect();
-        let summary: Vec<&str> = kept.iter().filter(|row| row.is("summary")).map(|row| row.name.as_str()).collect();
+        let mut fields: Vec<Value> = kept.iter().map(|row| row.field(before(row), types)).collect();
+        // A form may have fewer rows than the type has fields.
+        fields.extend(stored.fields.iter().filter(|field| self.row_of(&field["name"]).is_none()).cloned());
+        let known = |name: &Value| match self.row_of(name) {
+            Some(row) => (!row.is_gone() && row.is("summary")).then(|| row.name.clone().into()),
+            None => Some(name.clone()),
+        };
+        let mut summary: Vec<Value> = stored.summary.iter().filter_map(known).collect();
+        let is_new = |row: &&&Row| row.is("summary") && before(row).is_none_or(|(was, _)| !was.is("summary"));
+        summary.extend(kept.iter().filter(is_new).map(|row| Value::from(row.name.as_str())));
         let mut body = json!({
             "name": self.name, "label": self.label, "description": Some(&self.description).filter(|text| !text.is_empty()), "fields": fields,
-            "render_meta": {"sections": Self::sections(stored, &kept), "summary": {"fields": summary}},
+            "render_meta": {"sections": self.sections(stored, &rows, &kept), "summary": {"fields": summary}},
         });
         if !stored.externals.is_empty() {
             body["render_meta"]["externals"] = self.externals(stored).into();
@@ -272,41 +298,57 @@ impl Draft {
         body
     }
 
-    /// The sections that are there with the fields that name them, then new ones. One that loses all its fields goes.
-    fn sections(stored: &Stored, kept: &[&Row]) -> Vec<Value> {
-        let mut fields: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let mut labels: Vec<&str> = Vec::new();
-        for row in kept.iter().filter(|row| !row.section.is_empty()) {
-            fields.entry(&row.section).or_default().push(&row.name);
-            if !labels.contains(&row.section.as_str()) {
-                labels.push(&row.section);
+    /// The sections with the new names and places of their fields. A field moves when its row names another section, which may be
+    /// a new one. A section that loses all its fields goes.
+    fn sections(&self, stored: &Stored, rows: &[Row], kept: &[&Row]) -> Vec<Value> {
+        let before = |row: &Row| rows.iter().find(|was| !row.was.is_empty() && was.name == row.was);
+        let has_moved = |row: &Row| before(row).is_none_or(|was| differs(&row.section, &was.section));
+        let mut sections = stored.sections.clone();
+        let mut emptied = Vec::new();
+        for (index, section) in sections.iter_mut().enumerate() {
+            let is_plain = is_plain(section);
+            let Some(fields) = section["fields"].as_array() else { continue };
+            let stays = |name: &Value| match self.row_of(name) {
+                None => Some(name.clone()),
+                Some(row) if row.is_gone() || (is_plain && has_moved(row)) => None,
+                Some(row) => Some(row.name.clone().into()),
+            };
+            let own: Vec<Value> = fields.iter().filter_map(stays).collect();
+            if is_plain && own.is_empty() && !fields.is_empty() {
+                emptied.push(index);
+            }
+            section["fields"] = own.into();
+        }
+        for row in kept.iter().filter(|row| !row.section.is_empty() && has_moved(row)) {
+            let place = sections.iter().position(|section| is_plain(section) && section["label"] == row.section);
+            let place = place.unwrap_or_else(|| {
+                let taken = |name: &str| sections.iter().any(|section| section["name"] == name);
+                let name = (1..=MOST_ROWS).map(|number| format!("section-{number}")).find(|name| !taken(name));
+                sections.push(json!({"type": "section", "name": name, "label": row.section, "fields": []}));
+                sections.len() - 1
+            });
+            emptied.retain(|index| *index != place);
+            let fields = sections[place]["fields"].as_array().cloned().unwrap_or_default();
+            sections[place]["fields"] = fields.into_iter().chain([row.name.as_str().into()]).collect();
+        }
+        let order: Vec<&str> = kept.iter().filter(|row| before(row).is_some()).map(|row| row.was.as_str()).collect();
+        if !order.is_sorted_by_key(|name| rows.iter().position(|was| was.name == *name)) {
+            let place = |name: &Value| kept.iter().position(|row| *name == row.name);
+            for section in sections.iter_mut().filter(|section| is_plain(section)) {
+                if let Some(fields) = section["fields"].as_array_mut() {
+                    fields.sort_by_key(place);
+                }
             }
         }
-        let mut sections = Vec::new();
-        for section in &stored.sections {
-            let mut section = section.clone();
-            if is_plain(&section) {
-                let Some(own) = fields.remove(section["label"].as_str().unwrap_or_default()) else { continue };
-                section["fields"] = own.into();
-            }
-            sections.push(section);
-        }
-        for label in labels {
-            let Some(own) = fields.remove(label) else { continue };
-            let taken = |name: &str| sections.iter().any(|section| section["name"] == name);
-            let name =
-                (1..=MOST_ROWS).map(|number| format!("section-{number}")).find(|name| !taken(name)).unwrap_or_default();
-            sections.push(json!({"type": "section", "name": name, "label": label, "fields": own}));
+        for index in emptied.into_iter().rev() {
+            sections.remove(index);
         }
         sections
     }
 
     /// The links, with the new names of their fields.
     fn externals(&self, stored: &Stored) -> Vec<Value> {
-        let renamed = |name: &Value| {
-            let row = self.rows.iter().find(|row| !row.was.is_empty() && *name == row.was);
-            row.map_or_else(|| name.clone(), |row| row.name.clone().into())
-        };
+        let renamed = |name: &Value| self.row_of(name).map_or_else(|| name.clone(), |row| row.name.clone().into());
         let mut externals = stored.externals.clone();
         for external in &mut externals {
             if let Some(fields) = external["fields"].as_array() {
@@ -373,6 +415,14 @@ impl Stored {
             summary: list(summary.and_then(|summary| summary.get("fields"))),
             externals: of_meta("externals"),
         })
+    }
+}
+
+impl Stored {
+    /// The rows that show the fields.
+    fn rows(&self, types: &Names) -> Vec<Row> {
+        let row = |(place, field)| Row::stored(field, &self.sections, &self.summary, place + 1, types);
+        self.fields.iter().enumerate().map(row).collect()
     }
 }
 
@@ -668,6 +718,44 @@ mod tests {
         );
         assert_eq!(body["fields"][1]["name"], "hostname");
         assert_eq!(body["render_meta"]["externals"][0]["fields"], json!(["hostname"]));
+    }
+
+    #[test]
+    fn a_form_that_is_sent_as_it_is_changes_nothing_whatever_is_stored() {
+        let stored = Stored {
+            fields: vec![
+                json!({"type": "select", "name": "state", "label": " On = off ", "unique": "fold", "multiple": true,
+                    "options": [{"name": "a=b", "label": "A"}, {"name": " c ", "label": "line\nline"}]}),
+                json!({"type": "ref", "name": "rack", "label": "", "ref_types": [7, 99], "on_delete": "clear", "summaries": []}),
+                json!({"type": "ref-section-field", "name": "r-field", "label": "R"}),
+            ],
+            sections: vec![
+                json!({"type": "section", "name": "one", "label": "Same", "fields": ["rack", "state"]}),
+                json!({"type": "section", "name": "two", "label": "Same", "fields": ["state", "unknown"]}),
+                json!({"type": "section", "name": "none", "label": "Empty", "fields": []}),
+                json!({"type": "ref-section", "name": "r", "label": "R", "fields": ["r-field"], "reference": {"type_id": 7}}),
+            ],
+            summary: vec![json!("rack"), json!("gone"), json!("state")],
+            externals: vec![json!({"name": "wiki", "fields": ["state", "object_id"]})],
+        };
+        let types = Names::from([(7, "rack".to_owned())]);
+        let mut rows = stored.rows(&types);
+        for row in &mut rows {
+            row.was.clone_from(&row.name);
+            for text in [&mut row.label, &mut row.options, &mut row.section] {
+                // As a form sends it.
+                *text = text.trim().replace("\r\n", "\n");
+            }
+        }
+        for count in [3, 1] {
+            let draft = Draft { rows: rows[..count].to_vec(), ..Draft::default() };
+            let body = draft.body(&stored, &types);
+            assert_eq!(body["fields"], Value::from(stored.fields.clone()));
+            assert_eq!(body["render_meta"]["sections"], Value::from(stored.sections.clone()));
+            assert_eq!(body["render_meta"]["summary"]["fields"], Value::from(stored.summary.clone()));
+            assert_eq!(body["render_meta"]["externals"], Value::from(stored.externals.clone()));
+            assert!(body.get("migration").is_none());
+        }
     }
 
     #[test]
