@@ -137,6 +137,34 @@ impl World {
         }))
     }
 
+    /// Pages of 10 virtual machines.
+    pub(crate) fn lists_of_type(&self) -> Question {
+        let filter = encoded(&json!({"type_id": self.type_of_machines()}).to_string());
+        self.reads((1..=4).map(|page| format!("/rest/objects/?limit=10&page={page}&filter={filter}")))
+    }
+
+    /// The first of many virtual machines of one environment.
+    pub(crate) fn filters_of_many(&self) -> Question {
+        self.filters_of(|machine| json!({"f.environment": value(machine, "environment")}))
+    }
+
+    /// The first virtual machines with a text in their names: the last part of one, without its first character.
+    pub(crate) fn filters_by_part(&self) -> Question {
+        self.filters_of(|machine| {
+            let hostname = value(machine, "hostname");
+            let part: String = hostname.as_str().and_then(|name| name.rsplit('-').next()).unwrap_or_default().into();
+            json!({"f.hostname": {"$regex": part.chars().skip(1).collect::<String>()}})
+        })
+    }
+
+    fn filters_of(&self, condition: impl Fn(&Value) -> Value) -> Question {
+        self.reads(self.machines.iter().take(64).map(|machine| {
+            let mut filter = condition(machine);
+            filter["type_id"] = self.type_of_machines().into();
+            format!("/rest/objects/?filter={}", encoded(&filter.to_string()))
+        }))
+    }
+
     /// Searches for words of each machine: its name, of one kind and place, or what it is and where, and every other time a
     /// beginning.
     pub(crate) fn searches(&self, words: usize) -> Question {

@@ -89,6 +89,11 @@ pub enum Step {
         /// The ways.
         of: Vec<Step>,
     },
+    /// The documents that each of several plans finds. Only keys are read to know them.
+    Intersection {
+        /// The ways.
+        of: Vec<Step>,
+    },
     /// The list is part of the program; no store is involved.
     Memory,
     /// A step that has no counterpart on the other store.

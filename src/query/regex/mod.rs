@@ -10,6 +10,10 @@ mod groups;
 mod repeat;
 mod translate;
 
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+
 use super::error::EvalError;
 use super::raw::View;
 
@@ -19,13 +23,27 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// MongoDB's number for a pattern that cannot be compiled.
 const INVALID: i32 = 51091;
 
-/// A compiled regular expression.
+/// A compiled regular expression. Cheap to clone: copies share the memory that searches need.
 #[derive(Debug, Clone)]
-pub struct Regex {
+pub struct Regex(Arc<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
     pattern: String,
     options: String,
     engine: fancy_regex::Regex,
+    /// Finds the pattern where it is a plain text.
+    literal: Option<Finder<'static>>,
 }
+
+/// Two are equal that were written alike.
+impl PartialEq for Regex {
+    fn eq(&self, other: &Self) -> bool {
+        (self.pattern(), self.options()) == (other.pattern(), other.options())
+    }
+}
+
+impl Eq for Regex {}
 
 impl Regex {
     /// Compiles a pattern with options out of `imsxu`.
@@ -46,22 +64,30 @@ impl Regex {
             .backtrack_limit(BACKTRACK_LIMIT)
             .build()
             .map_err(|error| invalid(error.to_string()))?;
-        Ok(Self { pattern: pattern.to_owned(), options: options.to_owned(), engine })
+        let (pattern, options) = (pattern.to_owned(), options.to_owned());
+        let is_literal = options.is_empty() && !pattern.is_empty() && pattern.chars().all(stands_for_itself);
+        let literal = is_literal.then(|| Finder::new(&pattern).into_owned());
+        Ok(Self(Arc::new(Compiled { pattern, options, engine, literal })))
     }
 
     /// The pattern as the client sent it.
     pub fn pattern(&self) -> &str {
-        &self.pattern
+        &self.0.pattern
     }
 
     /// The options as the client sent them.
     pub fn options(&self) -> &str {
-        &self.options
+        &self.0.options
+    }
+
+    /// Whether it is a plain text, which is found in one pass.
+    pub fn is_literal(&self) -> bool {
+        self.0.literal.is_some()
     }
 
     /// For searches that want to know where a text matches.
     pub(super) fn engine(&self) -> &fancy_regex::Regex {
-        &self.engine
+        &self.0.engine
     }
 
     /// Whether a text matches, or a stored regular expression is equal.
@@ -70,18 +96,33 @@ impl Regex {
     /// When the engine backtracks too long.
     pub fn matches(&self, value: View<'_>) -> Result<bool, EvalError> {
         match value {
-            View::Text(text) => {
-                let Ok(text) = std::str::from_utf8(text) else { return Ok(false) };
-                self.engine
-                    .is_match(text)
-                    .map_err(|error| EvalError::new(51156, format!("/{}/: {error}", self.pattern)))
-            }
+            View::Text(text) => self.finds(text),
             View::Regex(pattern, options) => {
-                Ok(pattern == self.pattern.as_bytes() && options == self.options.as_bytes())
+                Ok(pattern == self.pattern().as_bytes() && options == self.options().as_bytes())
             }
             _ => Ok(false),
         }
     }
+
+    /// Whether a text matches.
+    ///
+    /// # Errors
+    /// As [`Regex::matches`].
+    pub fn finds(&self, text: &[u8]) -> Result<bool, EvalError> {
+        if self.0.literal.as_ref().is_some_and(|literal| literal.find(text).is_none()) {
+            return Ok(false);
+        }
+        let Ok(text) = std::str::from_utf8(text) else { return Ok(false) };
+        if self.0.literal.is_some() {
+            return Ok(true);
+        }
+        self.0.engine.is_match(text).map_err(|error| EvalError::new(51156, format!("/{}/: {error}", self.pattern())))
+    }
+}
+
+/// Whether a character of a pattern means nothing but itself.
+fn stands_for_itself(c: char) -> bool {
+    c.is_alphanumeric() || "-_ @:/,;=~'\"%&<>!".contains(c)
 }
 
 #[cfg(test)]
@@ -96,6 +137,22 @@ mod tests {
     fn refused(pattern: &str) {
         let (code, message) = Regex::new(pattern, "").expect_err(pattern);
         assert_eq!(code, INVALID, "{pattern}: {message}");
+    }
+
+    #[test]
+    fn a_plain_text_is_found_as_the_engine_finds_it() {
+        for pattern in ["web", "a-b", "é", "x y", "10/8"] {
+            let regex = Regex::new(pattern, "").expect("valid");
+            assert!(regex.0.literal.is_some());
+            for text in ["web-1", "the web", "we b", "a-b", "é", "e", "x y", "10/8", ""] {
+                let found = regex.finds(text.as_bytes()).expect("no limit");
+                assert_eq!(found, regex.engine().is_match(text).expect("no limit"), "{pattern} {text}");
+            }
+        }
+        assert!(!Regex::new("web", "").expect("valid").finds(b"\xff web").expect("no limit"));
+        for (pattern, options) in [("we.", ""), ("web", "i"), ("^web", ""), ("we b", "x"), ("", "")] {
+            assert!(Regex::new(pattern, options).expect("valid").0.literal.is_none(), "{pattern}");
+        }
     }
 
     #[test]

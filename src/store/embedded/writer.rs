@@ -22,6 +22,7 @@ use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::acknowledged::Acknowledged;
 use crate::store::embedded::file::pages::Use;
+use crate::store::embedded::index::range_counts::Moved;
 use crate::store::embedded::open::engine::Engine;
 use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::opening::{self, IfMissing, Ready};
@@ -30,7 +31,7 @@ use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::{Published, Snapshot};
 use crate::store::embedded::upkeep::space;
-use crate::store::embedded::write::batch::{Batch, BatchLimits, Refusal, Undo};
+use crate::store::embedded::write::batch::{Batch, BatchLimits, Parts, Refusal, Undo};
 use crate::store::embedded::write::journal::Journal;
 use crate::store::embedded::write::{prepare, room};
 use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
@@ -132,7 +133,7 @@ impl Handle {
             acknowledged,
             limits,
         };
-        writer.publish();
+        writer.publish(None);
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
         let thread = thread.map_err(|source| OpenError::Io { path: "the writing thread".into(), source })?;
         Ok(Self {
@@ -368,7 +369,7 @@ impl Writer {
         let mut catalog = self.catalog.clone();
         let done = self.begin().and_then(|transaction| {
             failure::guarded(|| store_collections(&transaction, &mut catalog, []))?;
-            self.finish(transaction, catalog, None)
+            self.finish(transaction, catalog, None, Some(&Moved::default()))
         });
         if let Err(error) = done {
             self.fail(&error);
@@ -477,7 +478,7 @@ impl Writer {
                 Err(error)
             }
         };
-        let (outcomes, (mut catalog, touched, record)) = match applied {
+        let (outcomes, Parts { mut catalog, touched, record, moved }) = match applied {
             Ok(applied) => applied,
             Err(error) => {
                 // A transaction whose abort fails is lost all the same, and the first error says why.
@@ -491,7 +492,7 @@ impl Writer {
             self.journal.forget(self.catalog.commit);
         } else {
             failure::guarded(|| store_collections(&transaction, &mut catalog, touched))?;
-            self.finish(transaction, catalog, record.as_deref())?;
+            self.finish(transaction, catalog, record.as_deref(), Some(&moved))?;
         }
         Ok(outcomes)
     }
@@ -508,7 +509,7 @@ impl Writer {
             }
         };
         failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
-        self.finish(transaction, catalog, None)
+        self.finish(transaction, catalog, None, None)
     }
 
     /// See [`Copying::clear`](crate::store::Copying::clear).
@@ -522,7 +523,7 @@ impl Writer {
             return Err(error);
         }
         failure::guarded(|| store_collections(&transaction, &mut catalog, [number]))?;
-        self.finish(transaction, catalog, None)
+        self.finish(transaction, catalog, None, None)
     }
 
     fn begin(&mut self) -> Result<WriteTransaction, StoreError> {
@@ -542,12 +543,14 @@ impl Writer {
         self.database.as_deref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
 
-    /// Makes the transaction durable, by its record if there is one, and publishes it to readers.
+    /// Makes the transaction durable, by its record if there is one, and publishes it to readers. `moved` has all entries
+    /// that it moved, if that is known.
     fn finish(
         &mut self,
         mut transaction: WriteTransaction,
         catalog: Catalog,
         record: Option<&[u8]>,
+        moved: Option<&Moved>,
     ) -> Result<(), StoreError> {
         let append = |record| self.journal.append(catalog.commit, record, self.files.length());
         let appended = record.map_or(Ok(false), append);
@@ -571,13 +574,21 @@ impl Writer {
             self.journal.release(catalog.commit);
         }
         self.catalog = catalog;
-        self.publish();
+        self.publish(moved);
         Ok(())
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, moved: Option<&Moved>) {
         let Some(database) = &self.database else { return };
-        let taken = || Snapshot::take(database, self.catalog.clone()).map_err(|error| failure::unavailable(&error));
+        let before = self.published.load_full();
+        let taken = || {
+            let snapshot =
+                Snapshot::take(database, self.catalog.clone()).map_err(|error| failure::unavailable(&error))?;
+            Ok(match (&before, moved) {
+                (Some(before), Some(moved)) => snapshot.counted_as(before, moved),
+                _ => snapshot,
+            })
+        };
         match failure::guarded(taken) {
             Ok(snapshot) => self.published.store(Some(Arc::new(snapshot))),
             Err(error) => self.fail(&error),
@@ -636,7 +647,7 @@ impl Writer {
             let pages = room::of_tables(numbers.len());
             self.journal.room().promise(pages, Use::Removing(0), || "the last ids".to_owned())?;
             store_collections(&transaction, &mut catalog, numbers)?;
-            self.finish(transaction, catalog, None)
+            self.finish(transaction, catalog, None, None)
         });
         match stored {
             // The records still fit into the tables.

@@ -172,6 +172,10 @@ fn stage(step: &Step, filter: &Document) -> Document {
             let ways: Vec<Document> = of.iter().map(|step| stage(step, filter)).collect();
             doc! { "stage": "OR", "inputStages": ways }
         }
+        Step::Intersection { of } => {
+            let ways: Vec<Document> = of.iter().map(|step| stage(step, filter)).collect();
+            doc! { "stage": "AND_HASH", "inputStages": ways }
+        }
         Step::Other { stage: name, of } => {
             let ways: Vec<Document> = of.iter().map(|step| stage(step, filter)).collect();
             doc! { "stage": name.as_str(), "inputStages": ways }

@@ -1,4 +1,4 @@
-//! The catalog: the indexes and counters of each collection, and where arrays were seen.
+//! The catalog: the indexes and counters of each collection, and where arrays and documents were seen.
 //!
 //! The writer owns the catalog and stores each change of it in the transaction that the change belongs to.
 //! Readers see the catalog of their snapshot.
@@ -108,9 +108,19 @@ pub(crate) struct Component {
     pub(crate) descending: bool,
     /// Bit `n`: some document once had an array at the first `n + 1` names of the path.
     pub(crate) arrays: u64,
+    /// Bit `n`: some document once had a document there, not an array. [`UNKNOWN`] in stores from before this was noted.
+    pub(crate) documents: u64,
 }
 
+/// There may have been documents anywhere.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+
 impl Component {
+    /// Whether the first name of the path leads to an array wherever it leads further.
+    pub(crate) fn begins_in_arrays(&self) -> bool {
+        self.documents & 1 == 0
+    }
+
     /// Whether a document may have several keys because of this path.
     pub(crate) fn is_multikey(&self) -> bool {
         self.arrays != 0
@@ -119,7 +129,8 @@ impl Component {
 
 impl Index {
     fn new(number: u32, spec: &IndexSpec) -> Self {
-        let component = |path: &str, descending| Component { path: path.to_owned(), descending, arrays: 0 };
+        let component =
+            |path: &str, descending| Component { path: path.to_owned(), descending, arrays: 0, documents: 0 };
         Self {
             number,
             name: spec.name.to_owned(),
@@ -221,13 +232,14 @@ impl Collection {
         id < self.next_id.load(Ordering::Acquire)
     }
 
-    /// Forgets where arrays were seen; for indexes that are rebuilt.
+    /// Forgets where arrays and documents were seen; for indexes that are rebuilt.
     pub(crate) fn forget_what_was_seen(&mut self) {
         for index in &mut self.indexes {
             index.has_cut_keys = false;
             index.packed = None;
             for component in &mut index.components {
                 component.arrays = 0;
+                component.documents = 0;
             }
         }
     }
@@ -272,6 +284,7 @@ impl Index {
             stored.append(cstr!("path"), part.path.as_str());
             stored.append(cstr!("descending"), part.descending);
             stored.append(cstr!("arrays"), part.arrays.cast_signed());
+            stored.append(cstr!("documents"), part.documents.cast_signed());
             stored
         };
         let partial = self.partial.as_ref().map(|partial| RawDocumentBuf::try_from(&partial.values));
@@ -296,6 +309,7 @@ impl Index {
                 path: part.get_str("path")?.to_owned(),
                 descending: part.get_bool("descending")?,
                 arrays: part.get_i64("arrays")?.cast_unsigned(),
+                documents: part.get_i64("documents").map_or(UNKNOWN, i64::cast_unsigned),
             })
         });
         Ok(Self {
@@ -319,7 +333,8 @@ impl Index {
 impl Index {
     /// An index over ascending paths.
     pub(crate) fn over(name: &str, paths: &[&str]) -> Self {
-        let component = |path: &&str| Component { path: (*path).to_owned(), descending: false, arrays: 0 };
+        let component =
+            |path: &&str| Component { path: (*path).to_owned(), descending: false, arrays: 0, documents: 0 };
         let components = paths.iter().map(component).collect();
         Self {
             number: 1,

@@ -5,6 +5,8 @@
 //! - the order of keys never contradicts the order of values, and equal values have equal keys;
 //! - no key is a prefix of another one, so keys of several values can be joined into one.
 
+use std::borrow::Cow;
+
 use bson::Bson;
 use bson::raw::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
@@ -160,6 +162,22 @@ fn push_text(text: &str, out: &mut BoundedKey) {
         out.extend_from_slice(text);
     }
     out.extend_from_slice(&[0, 0]);
+}
+
+/// The text that [`push_text`] appended, without its end.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.contains(&0) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter();
+    while let Some(&byte) = rest.next() {
+        text.push(byte);
+        if byte == 0 {
+            rest.next();
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// Appends text that cannot hold zero bytes.

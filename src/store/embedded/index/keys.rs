@@ -22,6 +22,8 @@ pub(crate) struct Keys {
     pub(crate) distinct: Vec<Vec<u8>>,
     /// By component: where arrays were met, as in [`Component::arrays`](crate::store::embedded::catalog::collections::Component::arrays).
     pub(crate) arrays: Vec<u64>,
+    /// By component: where documents were met, as in [`Component::documents`](crate::store::embedded::catalog::collections::Component::documents).
+    pub(crate) documents: Vec<u64>,
     /// Whether a key had to be cut.
     pub(crate) cut: bool,
 }
@@ -34,15 +36,22 @@ pub(crate) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, Sto
     if let Some(partial) = &index.partial
         && !partial.filter.matches(document).map_err(failure::of_evaluation)?
     {
-        return Ok(Keys { arrays: vec![0; index.components.len()], ..Keys::default() });
+        return Ok(Keys::without_any(index));
     }
-    let mut keys = Keys { arrays: vec![0; index.components.len()], ..Keys::default() };
+    let mut keys = Keys::without_any(index);
     let slots: Vec<PathWalk<'_>> =
         index.components.iter().map(|part| PathWalk::Open { at: document, rest: &part.path, depth: 0 }).collect();
     Extraction { index, keys: &mut keys, key: BoundedKey::keys_of(index.unique) }.expand(slots, 0)?;
     keys.distinct.sort_unstable();
     keys.distinct.dedup();
     Ok(keys)
+}
+
+impl Keys {
+    fn without_any(index: &Index) -> Self {
+        let nowhere = || vec![0; index.components.len()];
+        Self { arrays: nowhere(), documents: nowhere(), ..Self::default() }
+    }
 }
 
 /// The state of the walk along one path.
@@ -57,8 +66,8 @@ enum PathWalk<'a> {
 }
 
 impl<'a> PathWalk<'a> {
-    /// Walks until it meets a value or an array.
-    fn walk(self) -> Result<Self, bson::error::Error> {
+    /// Walks until it meets a value or an array. `documents` notes the documents on the way.
+    fn walk(self, documents: &mut u64) -> Result<Self, bson::error::Error> {
         let Self::Open { mut at, mut rest, mut depth } = self else { return Ok(self) };
         loop {
             let (name, further) = rest.split_once('.').unwrap_or((rest, ""));
@@ -66,7 +75,10 @@ impl<'a> PathWalk<'a> {
             match at.get(name)? {
                 Some(RawBsonRef::Array(array)) => return Ok(Self::Array { array, rest: further, depth }),
                 value if further.is_empty() => return Ok(Self::Found(value)),
-                Some(RawBsonRef::Document(inner)) => (at, rest) = (inner, further),
+                Some(RawBsonRef::Document(inner)) => {
+                    *documents |= bit(depth);
+                    (at, rest) = (inner, further);
+                }
                 _ => return Ok(Self::Found(None)),
             }
         }
@@ -83,6 +95,11 @@ impl<'a> PathWalk<'a> {
     }
 }
 
+/// The bit of a place after this many names.
+fn bit(depth: u32) -> u64 {
+    1_u64.checked_shl(depth - 1).unwrap_or(1 << 63)
+}
+
 struct Extraction<'a, 'k> {
     index: &'a Index,
     keys: &'k mut Keys,
@@ -93,7 +110,8 @@ struct Extraction<'a, 'k> {
 impl Extraction<'_, '_> {
     /// Makes the keys of slots; the first `written` of them are already in `key`.
     fn expand(&mut self, slots: Vec<PathWalk<'_>>, written: usize) -> Result<(), StoreError> {
-        let slots = slots.into_iter().map(PathWalk::walk).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+        let walked = slots.into_iter().zip(&mut self.keys.documents).map(|(slot, documents)| slot.walk(documents));
+        let slots = walked.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
         let start = self.key.bytes.len();
         let written = self.push_found(&slots, written).map_err(damaged)?;
         match self.common_array(&slots)? {
@@ -117,7 +135,7 @@ impl Extraction<'_, '_> {
         let mut common: Option<&RawArray> = None;
         for (slot, seen) in slots.iter().zip(&mut self.keys.arrays) {
             let PathWalk::Array { array, depth, .. } = *slot else { continue };
-            *seen |= 1_u64.checked_shl(depth - 1).unwrap_or(1 << 63);
+            *seen |= bit(depth);
             match common {
                 Some(other) if !std::ptr::eq(other.as_bytes(), array.as_bytes()) => return Err(parallel(self.index)),
                 _ => common = Some(array),

@@ -8,6 +8,7 @@ pub mod key;
 pub(super) mod keys;
 pub(super) mod number;
 pub(super) mod packed;
+pub(super) mod range_counts;
 pub(super) mod ranges;
 pub(super) mod row_cache;
 pub(super) mod table;

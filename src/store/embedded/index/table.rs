@@ -1,6 +1,6 @@
 //! The table of one index, of whichever kind it is: for readers of a snapshot and for the writer. The names of tables.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use redb::{
     ReadOnlyTable, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, TableError,
@@ -10,7 +10,7 @@ use redb::{
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Index;
 use crate::store::embedded::failure;
-use crate::store::embedded::index::entries::{Entries, ROW, with_row};
+use crate::store::embedded::index::entries::{Entries, ROW, length_of_key, row_behind, with_row};
 use crate::store::embedded::index::gathered::Gathered;
 use crate::store::embedded::index::packed::table as packed;
 
@@ -207,6 +207,26 @@ impl<A: TableAccess> IndexTable<A> {
     /// The entries with keys from `start` to below `end`.
     pub(crate) fn entries(&self, start: &[u8], end: &[u8]) -> Result<Entries<'_>, StorageError> {
         self.range((Bound::Included(start), Bound::Excluded(end)))
+    }
+
+    /// Shows `visit` the key and the row of each entry from `start` to below `end`, until it breaks.
+    pub(crate) fn each(
+        &self,
+        (start, end): (&[u8], &[u8]),
+        visit: &mut dyn FnMut(&[u8], u64) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        if let Self::Packed(table, gathered) = self {
+            gathered.is_settled().map_err(failure::of_storage)?;
+            let mut visit = |entry: &[u8]| visit(&entry[..length_of_key(entry)], row_behind(entry));
+            return packed::each(table, (start, end), &mut visit);
+        }
+        for entry in self.entries(start, end).map_err(failure::of_storage)? {
+            let entry = entry.map_err(failure::of_storage)?;
+            if visit(entry.key(), entry.row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn range(&self, keys: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Entries<'_>, StorageError> {

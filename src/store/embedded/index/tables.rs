@@ -7,6 +7,8 @@
 //!   `x` then.
 //! - `n<collection>`: the numbers of entries of all indexes without arrays, see `counts`.
 
+use std::sync::Arc;
+
 use redb::{ReadTransaction, TableError, WriteTransaction};
 
 use crate::store::StoreError;
@@ -14,6 +16,7 @@ use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::counts::{Blocks, BlocksMut};
 use crate::store::embedded::index::gathered::Gathered;
 use crate::store::embedded::index::packed::table as packed;
+use crate::store::embedded::index::range_counts::RangeCounts;
 use crate::store::embedded::index::row_cache::Places;
 use crate::store::embedded::index::table::{
     DataDefinition, IndexTable, PlainDefinition, Published, TableAccess, UniqueDefinition, Working, counts_name,
@@ -30,6 +33,8 @@ pub(crate) struct Tables<A: TableAccess> {
     pub(crate) counts: Option<A::Unique>,
     /// The row cache; only for tables that do not change.
     pub(crate) places: Option<Places>,
+    /// Counted ranges; only for those of a published snapshot.
+    pub(crate) counted: Option<Arc<RangeCounts>>,
 }
 
 impl Tables<Published> {
@@ -52,7 +57,7 @@ impl Tables<Published> {
             Err(error) => return Err(error),
         };
         let indexes = indexes.collect::<Result<_, TableError>>()?;
-        Ok(Self { data, indexes, counts, places: Some(Places::default()) })
+        Ok(Self { data, indexes, counts, places: Some(Places::default()), counted: None })
     }
 }
 
@@ -63,7 +68,7 @@ impl<'t> Tables<Working<'t>> {
         let indexes = collection.indexes.iter().map(|index| IndexTable::create(transaction, collection.number, index));
         let counts = transaction.open_table(UniqueDefinition::new(&counts_name(collection.number)))?;
         let indexes = indexes.collect::<Result<_, TableError>>()?;
-        Ok(Self { data, indexes, counts: Some(counts), places: None })
+        Ok(Self { data, indexes, counts: Some(counts), places: None, counted: None })
     }
 
     /// Merges the gathered entries into the tables; they cannot be read before. See [`Gathered::settle`].

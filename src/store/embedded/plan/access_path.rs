@@ -3,11 +3,14 @@
 use crate::query::{Node, Projection, Sort};
 use crate::store::FindQuery;
 use crate::store::embedded::catalog::collections::Collection;
-use crate::store::embedded::plan::planner::{Choice, FEW, Numbers, Plan, TotalBy, short_plan};
+use crate::store::embedded::plan::planner::{Choice, FEW, Numbers, Plan, TotalBy, by_sets, short_plan};
 use crate::store::embedded::plan::point::{Point, Points};
 
 /// A short answer skips and reads at most this many keys.
 const MAX_PASSED: u64 = 1024;
+
+/// Sets of rows are made of at most this many keys where the request is: less than a millisecond.
+const MAX_SHORT_KEYS: u64 = 32_768;
 
 /// How a query is answered.
 pub(crate) enum AccessPath {
@@ -42,16 +45,30 @@ impl AccessPath {
             return Self::Points(points);
         }
         let choice = short_plan(collection, filter, sort, numbers);
-        let is_short =
-            |choice: &Choice| is_short_page(choice, query, with_total) || choice.plan.is_few(collection, numbers);
-        choice.filter(is_short).map_or(Self::Planned, Self::Short)
+        let is_short = |choice: &Choice| {
+            is_short_page(choice, query, with_total, numbers) || choice.plan.is_few(collection, numbers)
+        };
+        if let Some(short) = choice.filter(is_short) {
+            return Self::Short(short);
+        }
+        let sets = if with_total { by_sets(collection, filter, sort, numbers, MAX_SHORT_KEYS) } else { None };
+        sets.map_or(Self::Planned, Self::Short)
     }
 }
 
-fn is_short_page(choice: &Choice, query: &FindQuery, with_total: bool) -> bool {
+fn is_short_page(choice: &Choice, query: &FindQuery, with_total: bool, numbers: &dyn Numbers) -> bool {
     let is_page = (1..=FEW).contains(&query.limit) && query.skip.saturating_add(query.limit) <= MAX_PASSED;
-    let is_counted = !with_total || choice.total == TotalBy::Collection;
+    let is_counted = !with_total || is_known(&choice.total, numbers);
     is_page && is_counted && choice.answering_keys(query, with_total).is_some()
+}
+
+/// Whether the total takes no counting.
+fn is_known(total: &TotalBy, numbers: &dyn Numbers) -> bool {
+    match total {
+        TotalBy::Collection => true,
+        TotalBy::Keys(scan) => numbers.known(scan).is_some(),
+        TotalBy::Documents => false,
+    }
 }
 
 /// The plan that counts the matching documents, if it needs no other thread.
@@ -61,7 +78,7 @@ pub(crate) fn short_count(collection: &Collection, filter: &Node, numbers: &dyn 
         costly if costly.is_costly() => None,
         _ => {
             let choice = short_plan(collection, filter, &Sort::default(), numbers);
-            choice.filter(|choice| choice.plan.is_few(collection, numbers))
+            choice.filter(|choice| is_known(&choice.total, numbers) || choice.plan.is_few(collection, numbers))
         }
     }
 }

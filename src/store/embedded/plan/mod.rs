@@ -4,5 +4,6 @@ pub(super) mod access_path;
 pub(super) mod candidate;
 pub(super) mod conditions;
 pub(super) mod intervals;
+pub(super) mod key_sets;
 pub(super) mod planner;
 pub(super) mod point;

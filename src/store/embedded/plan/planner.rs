@@ -12,9 +12,10 @@ use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::ranges::{IndexScan, Order};
 use crate::store::embedded::plan::candidate::Candidate;
 use crate::store::embedded::plan::conditions::Conditions;
+use crate::store::embedded::plan::key_sets::KeySets;
 
 /// Reading a document through a key costs this many times more than reading it in a scan.
-const FETCH: u64 = 4;
+pub(crate) const FETCH: u64 = 4;
 /// A scan replaces an index only if that saves this much work, in documents.
 const WORTH: u64 = 10_000;
 /// To compare indexes, at most this many keys are counted one by one.
@@ -25,6 +26,10 @@ const GUESS: u64 = 10;
 const MANY: u64 = 100_000;
 /// Up to this many documents are read on the thread of the request; more take a separate thread.
 pub(crate) const FEW: u64 = 128;
+/// This many keys are read in the time of one document of a scan.
+pub(crate) const KEYS_OF_A_DOCUMENT: u64 = 16;
+/// A set has a bit for each row that the collection ever had: at most 16 MiB.
+const MOST_ROWS: u64 = 1 << 27;
 /// The maximum number of candidates examined for whether they have few keys, and of ranges of such a candidate.
 const ASKED: usize = 8;
 
@@ -39,6 +44,8 @@ pub(crate) enum Plan {
     Index(IndexScan),
     /// The ones with certain keys in one of several indexes: `$or`.
     Union(Vec<IndexScan>),
+    /// The ones whose rows are in several sets, which keys decide.
+    Sets(KeySets),
 }
 
 /// What is requested in addition to the documents.
@@ -74,6 +81,10 @@ pub(crate) enum TotalBy {
 pub(crate) trait Numbers {
     /// How many documents there are.
     fn documents(&self) -> u64;
+    /// The number of entries in the ranges, if it was counted before.
+    fn known(&self, _scan: &IndexScan) -> Option<u64> {
+        None
+    }
     /// The approximate number of entries in the ranges; counting one by one ends at `at_most`.
     fn keys(&self, scan: &IndexScan, at_most: u64) -> u64;
     /// The number of entries in the ranges, unless it is larger; `None` also when they cannot be read.
@@ -90,7 +101,7 @@ impl Plan {
                 let is_by_key = scan.points && collection.indexes[scan.index].unique;
                 if is_by_key { scan.ranges.len() as u64 <= FEW } else { has_few_keys(scan, numbers) }
             }
-            Self::Union(_) => false,
+            Self::Union(_) | Self::Sets(_) => false,
         }
     }
 
@@ -101,6 +112,7 @@ impl Plan {
             Self::Nothing => true,
             Self::Index(scan) => is_insertion_order || scan.order != Order::Unused,
             Self::Scan | Self::Union(_) => is_insertion_order,
+            Self::Sets(_) => false,
         }
     }
 }
@@ -200,9 +212,49 @@ pub(crate) fn plan(
     if let Some(choice) = at_once.or_else(|| few(&conditions, &mut candidates, &total, numbers)) {
         return choice;
     }
+    if wanted.total
+        && total == TotalBy::Documents
+        && let Some(choice) = by_sets(collection, filter, sort, numbers, u64::MAX)
+    {
+        return choice;
+    }
     let search = PlanSearch { collection, sort, wanted, numbers, total: &total };
     let plan = search.cheapest(candidates, &conditions);
     Choice { plan, total }
+}
+
+/// Sets of rows that keys decide, if they are the way with the least work and take at most this many keys.
+pub(crate) fn by_sets(
+    collection: &Collection,
+    filter: &Node,
+    sort: &Sort,
+    numbers: &dyn Numbers,
+    at_most: u64,
+) -> Option<Choice> {
+    let sets = KeySets::of(collection, filter, sort).filter(|_| collection.next_row <= MOST_ROWS)?;
+    are_worth_it(&sets, collection, numbers, at_most)
+        .then_some(Choice { plan: Plan::Sets(sets), total: TotalBy::Documents })
+}
+
+/// Whether reading all keys of the sets is less work than reading documents, and at most this many keys.
+fn are_worth_it(sets: &KeySets, collection: &Collection, numbers: &dyn Numbers, at_most: u64) -> bool {
+    let documents = numbers.documents().saturating_add(WORTH);
+    let plain = sets.plain.as_ref().map_or(u64::MAX, |scan| numbers.keys(scan, documents).saturating_mul(FETCH));
+    let is_one = sets.elements.len() == 1;
+    let (mut others, mut ours) = (documents.min(plain), 0_u64);
+    for set in &sets.elements {
+        let all = collection.indexes[set.scan.index].packed.unwrap_or(u64::MAX);
+        // Counting costs as much as reading: only where it may decide.
+        let is_sure = is_one && all / KEYS_OF_A_DOCUMENT <= others && all <= at_most;
+        let keys = if is_sure { all } else { numbers.keys(&set.scan, MAX_COUNTED) };
+        if keys < MAX_COUNTED {
+            others = others.min(keys.saturating_mul(FETCH));
+        }
+        ours = ours.saturating_add(if keys < MAX_COUNTED { keys } else { all });
+    }
+    // Where nothing is more selective, the same keys alone cost no more than with their documents.
+    let is_alone = is_one && sets.elements[0].test.is_none() && plain >= documents;
+    ours <= at_most && (ours / KEYS_OF_A_DOCUMENT <= others || is_alone)
 }
 
 /// Looks for the way with the least work.
@@ -294,6 +346,8 @@ impl PlanSearch<'_> {
                 Plan::Scan => return None,
                 Plan::Index(scan) => scans.push(scan),
                 Plan::Union(inner) => scans.extend(inner),
+                // They serve totals alone.
+                Plan::Sets(_) => return None,
             }
         }
         for scan in &scans {

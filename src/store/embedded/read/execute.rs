@@ -25,6 +25,10 @@ use crate::store::embedded::read::merge::Merge;
 const STEPS_PER_LOOK: usize = 1024;
 /// How many bytes of a document make a step.
 const BYTES_PER_STEP: usize = 1024;
+/// A scan of more ranges is counted each time.
+const REMEMBERED_RANGES: usize = 8;
+/// Keys that are only counted make steps of this many.
+const COUNTED_AT_ONCE: usize = 64;
 /// How many ranges are counted to compare indexes; the others are assumed to be similar.
 const COUNTED_RANGES: usize = 64;
 
@@ -158,6 +162,10 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
             TotalBy::Collection => self.len(),
             TotalBy::Keys(scan) => self.count_keys(scan),
             TotalBy::Documents => {
+                if let Plan::Sets(sets) = &choice.plan {
+                    let mut share = self.share();
+                    return Ok(self.rows_in_all(sets, filter, &mut share)?.len());
+                }
                 let mut count = 0;
                 self.each(&choice.plan, filter, &mut |_, _| {
                     count += 1;
@@ -168,24 +176,41 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         }
     }
 
-    fn count_keys(&mut self, scan: &IndexScan) -> Result<u64, StoreError> {
+    pub(crate) fn count_keys(&mut self, scan: &IndexScan) -> Result<u64, StoreError> {
+        if let Some(known) = self.known(scan) {
+            return Ok(known);
+        }
         let tables = self.tables;
         let blocks = self.blocks(scan.index)?;
+        let is_remembered = scan.ranges.len() <= REMEMBERED_RANGES;
+        let places = tables.counted.as_ref().filter(|_| is_remembered && blocks.is_some());
         let mut count = 0;
         for range in &scan.ranges {
-            match &blocks {
-                Some(blocks) => count += blocks.count(&range.start, &range.end, &mut || self.note_key())?,
+            let place = places.map(|places| places.of(self.number_of(scan), range));
+            let entries = match &blocks {
+                Some(blocks) => blocks.count(&range.start, &range.end, &mut || self.note_key())?,
                 None => {
-                    let entries = tables.indexes[scan.index].entries(&range.start, &range.end);
-                    for entry in entries.map_err(failure::of_storage)? {
+                    let mut entries = 0;
+                    for entry in
+                        tables.indexes[scan.index].entries(&range.start, &range.end).map_err(failure::of_storage)?
+                    {
                         entry.map_err(failure::of_storage)?;
                         self.note_key()?;
-                        count += 1;
+                        entries += 1;
                     }
+                    entries
                 }
+            };
+            if let Some(place) = place {
+                place.note(entries);
             }
+            count += entries;
         }
         Ok(count)
+    }
+
+    fn number_of(&self, scan: &IndexScan) -> u32 {
+        self.collection.indexes[scan.index].number
     }
 
     /// The count blocks of an index, if it has them.
@@ -237,6 +262,11 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
                 }
                 Ok(())
             }
+            Plan::Sets(sets) => {
+                let mut share = self.share();
+                let found = self.rows_in_all(sets, filter, &mut share)?;
+                self.visit_rows(found.iter().collect(), true, &mut visit)
+            }
             Plan::Union(scans) => {
                 let mut rows = Vec::new();
                 for scan in scans {
@@ -257,7 +287,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&self.collection.name, row))
     }
 
-    fn scan(&mut self, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+    pub(crate) fn scan(&mut self, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
         let mut entries = self.tables.data.range(0..u64::MAX).map_err(failure::of_storage)?;
         while let Some(entry) = if self.backward { entries.next_back() } else { entries.next() } {
             let (row, stored) = entry.map_err(failure::of_storage)?;
@@ -417,7 +447,8 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(())
     }
 
-    fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
+    /// Shows `visit` the document of a row.
+    pub(crate) fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
         let stored = self.tables.data.get(row).map_err(failure::of_storage)?;
         let stored = stored.ok_or_else(|| failure::lost(&self.collection.name, row))?;
         self.note_document(stored.value())?;
@@ -517,6 +548,46 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(ControlFlow::Continue(()))
     }
 
+    pub(crate) fn share(&self) -> Share {
+        self.deadline.share()
+    }
+
+    /// Reads the clock, before what may take long.
+    pub(crate) fn look(&mut self) -> Result<(), StoreError> {
+        self.deadline.look()
+    }
+
+    pub(crate) fn budget(&self) -> Budget {
+        self.deadline.budget()
+    }
+
+    /// The row that the next document gets.
+    pub(crate) fn next_row(&self) -> u64 {
+        self.collection.next_row
+    }
+
+    pub(crate) fn table(&self, index: usize) -> &'a IndexTable<A> {
+        &self.tables.indexes[index]
+    }
+
+    /// Whether an index has one key of each document.
+    pub(crate) fn has_all(&self, index: usize) -> bool {
+        let index = &self.collection.indexes[index];
+        index.partial.is_none() && !index.is_multikey()
+    }
+
+    /// Shows `is_last` the rows of a scan in its order, until it holds.
+    pub(crate) fn walk(&mut self, scan: &IndexScan, is_last: &mut dyn FnMut(u64) -> bool) -> Result<(), StoreError> {
+        self.index(scan, &mut |_, row| {
+            Ok(if is_last(row) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
+    }
+
+    pub(crate) fn note_keys(&mut self, count: u64) -> Result<(), StoreError> {
+        self.work.keys += count;
+        self.deadline.step(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
     pub(crate) fn note_key(&mut self) -> Result<(), StoreError> {
         self.work.keys += 1;
         self.deadline.step(1)
@@ -543,7 +614,15 @@ impl<A: TableAccess> Numbers for CollectionReader<'_, A> {
         self.len().unwrap_or_default()
     }
 
+    fn known(&self, scan: &IndexScan) -> Option<u64> {
+        let counted = self.tables.counted.as_ref().filter(|_| scan.ranges.len() <= REMEMBERED_RANGES)?;
+        scan.ranges.iter().map(|range| counted.known(self.number_of(scan), range)).sum()
+    }
+
     fn keys(&self, scan: &IndexScan, at_most: u64) -> u64 {
+        if let Some(known) = self.known(scan) {
+            return known;
+        }
         let mut deadline = self.deadline.clone();
         let blocks = self.blocks(scan.index).ok().flatten();
         let (mut keys, mut ranges) = (0, 0);
@@ -567,6 +646,9 @@ impl<A: TableAccess> Numbers for CollectionReader<'_, A> {
     }
 
     fn few_keys(&self, scan: &IndexScan, at_most: u64) -> Option<u64> {
+        if let Some(known) = self.known(scan) {
+            return Some(known).filter(|known| *known <= at_most);
+        }
         let mut deadline = self.deadline.clone();
         let mut keys = 0;
         for range in &scan.ranges {
@@ -588,16 +670,18 @@ impl<A: TableAccess> CollectionReader<'_, A> {
         at_most: u64,
         deadline: &mut Deadline,
     ) -> Result<u64, StoreError> {
-        let at_most = usize::try_from(at_most).unwrap_or(usize::MAX);
         let mut count = 0;
         deadline.look()?;
-        for entry in
-            self.tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)?.take(at_most)
-        {
-            entry.map_err(failure::of_storage)?;
-            deadline.step(1)?;
+        self.tables.indexes[index].each((&range.start, &range.end), &mut |_, _| {
+            if count == at_most {
+                return Ok(ControlFlow::Break(()));
+            }
             count += 1;
-        }
+            if count.is_multiple_of(COUNTED_AT_ONCE as u64) {
+                deadline.step(COUNTED_AT_ONCE)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(count)
     }
 }

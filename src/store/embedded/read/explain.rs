@@ -38,6 +38,8 @@ pub(crate) fn explain(
         plan: if answer.work.gave_up && alone.is_none() { Step::Scan } else { step(plan, collection) },
         sort: match plan {
             _ if query.sort.is_empty() && !query.sort.is_reversed() => SortedBy::None,
+            // Keys of the order, or documents that are sorted: which of them depends on the number that is found.
+            Plan::Sets(sets) if sets.order.is_some() => SortedBy::Index,
             Plan::Index(scan) if scan.is_merge() => SortedBy::Merge,
             plan if plan.is_ordered(&query.sort) => SortedBy::Index,
             _ => SortedBy::Memory,
@@ -76,6 +78,11 @@ fn step(plan: &Plan, collection: &Collection) -> Step {
         Plan::Nothing => Step::Nothing,
         Plan::Scan => Step::Scan,
         Plan::Index(scan) => step_of(scan, collection),
+        Plan::Sets(sets) => {
+            let parts = sets.plain.iter().chain(sets.elements.iter().map(|set| &set.scan));
+            let mut of: Vec<Step> = parts.map(|scan| step_of(scan, collection)).collect();
+            if of.len() == 1 { of.remove(0) } else { Step::Intersection { of } }
+        }
         Plan::Union(scans) => Step::Union { of: scans.iter().map(|scan| step_of(scan, collection)).collect() },
     }
 }

@@ -98,6 +98,7 @@ impl<'a> Question<'a> {
         match self.choice.total {
             TotalBy::Collection => TotalFrom::Collection,
             TotalBy::Keys(_) => TotalFrom::Keys,
+            TotalBy::Documents if matches!(self.choice.plan, Plan::Sets(_)) => TotalFrom::Keys,
             TotalBy::Documents => TotalFrom::Documents,
         }
     }
@@ -115,6 +116,9 @@ impl<'a> Question<'a> {
 
     fn examined_rows<A: TableAccess>(&self, reader: &mut CollectionReader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
+        if let Plan::Sets(sets) = &self.choice.plan {
+            return reader.page_of_sets(sets, query);
+        }
         let mut found = Rows::default();
         if self.streams() {
             self.turn(reader);
@@ -206,7 +210,7 @@ impl<'a> Question<'a> {
 
     /// Whether nothing has to be ordered here.
     fn streams(&self) -> bool {
-        self.comes_in_order() || self.ends_early_from_the_end()
+        !matches!(self.choice.plan, Plan::Sets(_)) && (self.comes_in_order() || self.ends_early_from_the_end())
     }
 
     fn turn<A: TableAccess>(&self, reader: &mut CollectionReader<'_, A>) {

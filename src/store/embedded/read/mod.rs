@@ -7,5 +7,7 @@ pub(super) mod explain;
 pub(super) mod find;
 pub(super) mod merge;
 pub(super) mod point;
+pub(super) mod row_set;
+pub(super) mod sets;
 pub(super) mod skip;
 pub(super) mod snapshot;

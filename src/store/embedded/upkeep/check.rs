@@ -7,7 +7,7 @@ use redb::ReadableTable;
 
 use crate::plural::counted;
 use crate::store::StoreError;
-use crate::store::embedded::catalog::collections::Collection;
+use crate::store::embedded::catalog::collections::{Collection, Component};
 use crate::store::embedded::failure;
 use crate::store::embedded::index::keys::keys_of;
 use crate::store::embedded::index::table::{IndexTable, Published};
@@ -190,10 +190,14 @@ impl Check<'_> {
                     continue;
                 }
             };
-            if index.components.iter().zip(&found.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays) {
+            let seen = index.components.iter().zip(found.arrays.iter().zip(&found.documents));
+            let is_unknown = |(part, (arrays, documents)): (&Component, (&u64, &u64))| {
+                part.arrays | arrays != part.arrays || part.documents | documents != part.documents
+            };
+            if seen.into_iter().any(is_unknown) {
                 self.report(
                     Damaged::Catalog,
-                    format!("the index {} does not know of an array in row {row}", index.name),
+                    format!("the index {} does not know of an array or a document in row {row}", index.name),
                 );
             }
             if found.cut && !index.has_cut_keys {

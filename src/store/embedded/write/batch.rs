@@ -15,12 +15,13 @@ use redb::WriteTransaction;
 use crate::query::{Filter, Sort};
 use crate::store::collections::HISTORY;
 use crate::store::copying::COUNTERS;
-use crate::store::embedded::catalog::collections::{Catalog, Index};
+use crate::store::embedded::catalog::collections::{Catalog, Component, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::Use;
 use crate::store::embedded::index::counts::Changes;
 use crate::store::embedded::index::gathered::CHUNK;
 use crate::store::embedded::index::keys::keys_of;
+use crate::store::embedded::index::range_counts::Moved;
 use crate::store::embedded::index::table::Working;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::options::Options;
@@ -63,7 +64,14 @@ impl BatchLimits {
 }
 
 /// What a batch leaves, see [`Batch::into_parts`].
-pub(crate) type Parts = (Catalog, BTreeSet<u32>, Option<Vec<u8>>);
+pub(crate) struct Parts {
+    pub(crate) catalog: Catalog,
+    /// The numbers of the changed collections.
+    pub(crate) touched: BTreeSet<u32>,
+    /// What makes the batch durable without its pages, if anything does.
+    pub(crate) record: Option<Vec<u8>>,
+    pub(crate) moved: Moved,
+}
 
 /// A write transaction with what belongs to it.
 pub(crate) struct Batch<'t> {
@@ -81,6 +89,8 @@ pub(crate) struct Batch<'t> {
     noted: usize,
     /// Added and removed entries that are not counted yet, by collection and position of the index.
     uncounted: HashMap<(u32, usize), Changes>,
+    /// Those that are counted.
+    moved: Moved,
     limits: BatchLimits,
     /// What the units so far wrote.
     writing: Writing,
@@ -123,6 +133,8 @@ struct KeyChange {
     remove: Vec<Vec<u8>>,
     /// See [`Component::arrays`](crate::store::embedded::catalog::collections::Component::arrays).
     arrays: Vec<u64>,
+    /// See [`Component::documents`](crate::store::embedded::catalog::collections::Component::documents).
+    documents: Vec<u64>,
     cut: bool,
 }
 
@@ -145,6 +157,7 @@ impl<'t> Batch<'t> {
             written: Vec::new(),
             noted: 0,
             uncounted: HashMap::new(),
+            moved: Moved::default(),
             limits,
             spent: Duration::ZERO,
             room,
@@ -241,8 +254,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Updates the count blocks, merges gathered entries into their tables and closes the tables. Returns the new
-    /// catalog, the numbers of the changed collections, and the record, if there can be one.
+    /// Updates the count blocks, merges gathered entries into their tables and closes the tables.
     ///
     /// # Errors
     /// The storage failed.
@@ -268,7 +280,8 @@ impl<'t> Batch<'t> {
         for number in &self.touched {
             self.writing.add(RecordEntry::LastId { collection: *number, id: self.catalog.at(*number).last_id() });
         }
-        Ok((self.catalog, self.touched, self.writing.into_record()))
+        let (record, moved) = (self.writing.into_record(), self.moved);
+        Ok(Parts { catalog: self.catalog, touched: self.touched, record, moved })
     }
 
     /// Merges the gathered entries into the tables of their indexes. Units have room promised for them. But a promise
@@ -317,6 +330,7 @@ impl<'t> Batch<'t> {
                 && let Some(mut blocks) = tables.blocks_mut(collection, position)
             {
                 blocks.apply(&changes)?;
+                self.moved.add(number, collection.indexes[position].number, changes);
             }
         }
         Ok(())
@@ -579,6 +593,7 @@ impl<'t> Batch<'t> {
                     add: new.distinct.iter().filter(|key| old.distinct.binary_search(key).is_err()).cloned().collect(),
                     remove: old.distinct.into_iter().filter(|key| new.distinct.binary_search(key).is_err()).collect(),
                     arrays: new.arrays,
+                    documents: new.documents,
                     cut: new.cut,
                 })
             })
@@ -659,9 +674,11 @@ impl<'t> Batch<'t> {
             known.note_id(id);
         }
         let is_news = |(index, change): (&Index, &KeyChange)| {
-            let new_arrays =
-                index.components.iter().zip(&change.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays);
-            new_arrays || (change.cut && !index.has_cut_keys)
+            let seen = change.arrays.iter().zip(&change.documents);
+            let is_new = |(part, (arrays, documents)): (&Component, (&u64, &u64))| {
+                part.arrays | arrays != part.arrays || part.documents | documents != part.documents
+            };
+            index.components.iter().zip(seen).any(is_new) || (change.cut && !index.has_cut_keys)
         };
         if row < known.next_row && !known.indexes.iter().zip(keys).any(is_news) {
             return;
@@ -670,8 +687,11 @@ impl<'t> Batch<'t> {
         own.next_row = own.next_row.max(row + 1);
         for (index, change) in own.indexes.iter_mut().zip(keys) {
             index.has_cut_keys |= change.cut;
-            for (component, arrays) in index.components.iter_mut().zip(&change.arrays) {
+            for (component, (arrays, documents)) in
+                index.components.iter_mut().zip(change.arrays.iter().zip(&change.documents))
+            {
                 component.arrays |= arrays;
+                component.documents |= documents;
             }
         }
     }

@@ -4,7 +4,7 @@ use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use bson::raw::RawDocument;
 
-use crate::store::embedded::catalog::collections::{Catalog, Collection, Index};
+use crate::store::embedded::catalog::collections::{Catalog, Collection, Index, UNKNOWN};
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::Use;
 use crate::store::embedded::index::keys::keys_of;
@@ -56,11 +56,32 @@ pub(crate) fn declare(
         for index in declared.added {
             build(transaction, catalog, number, index, &mut tables, room)?;
         }
-        if count_entries(catalog.at(number), &mut tables, &declared.dropped)? || is_new {
+        let is_looked_through = look_for_documents(catalog.at_mut(number), &tables)?;
+        if count_entries(catalog.at(number), &mut tables, &declared.dropped)? || is_looked_through || is_new {
             changed.push(number);
         }
     }
     Ok(changed)
+}
+
+/// Notes where the documents of a store from before have documents and no arrays. Whether it had to look.
+fn look_for_documents(collection: &mut Collection, tables: &Tables<Working<'_>>) -> Result<bool, StoreError> {
+    let is_unknown = |index: &&mut Index| {
+        index.is_multikey() && index.components.iter().any(|component| component.documents == UNKNOWN)
+    };
+    let (name, mut is_looked_through) = (&collection.name, false);
+    for index in collection.indexes.iter_mut().filter(is_unknown) {
+        log::info!("looking through the documents of {name} for the index {}", index.name);
+        let mut seen = vec![0; index.components.len()];
+        for entry in tables.data.iter().map_err(failure::of_storage)? {
+            let (row, stored) = entry.map_err(failure::of_storage)?;
+            let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(name, row.value()))?;
+            seen.iter_mut().zip(keys_of(index, document)?.documents).for_each(|(seen, found)| *seen |= found);
+        }
+        index.components.iter_mut().zip(seen).for_each(|(component, seen)| component.documents = seen);
+        is_looked_through = true;
+    }
+    Ok(is_looked_through)
 }
 
 /// Removes everything in a collection; its declaration stays.
@@ -150,8 +171,11 @@ pub(crate) fn build<'t>(
             waiting.push((key, row));
         }
         index.has_cut_keys |= found.cut;
-        for (component, arrays) in index.components.iter_mut().zip(found.arrays) {
+        for (component, (arrays, documents)) in
+            index.components.iter_mut().zip(found.arrays.iter().zip(&found.documents))
+        {
             component.arrays |= arrays;
+            component.documents |= documents;
         }
         if bytes >= SORTED_BYTES {
             add(&mut waiting, index)?;

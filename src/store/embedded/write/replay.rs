@@ -7,7 +7,7 @@ use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::table::{DataDefinition, data_name};
-use crate::store::embedded::write::batch::{Batch, BatchLimits, Undo};
+use crate::store::embedded::write::batch::{Batch, BatchLimits, Parts, Undo};
 use crate::store::embedded::write::record::{RecordEntries, RecordEntry};
 use crate::store::embedded::write::room::Room;
 
@@ -38,7 +38,7 @@ pub(crate) fn replay(
             commit = *number;
             RecordEntries::of(record).try_for_each(|entry| batch.redo(entry?))?;
         }
-        let (mut catalog, touched, _) = batch.into_parts()?;
+        let Parts { mut catalog, touched, .. } = batch.into_parts()?;
         catalog.commit = commit - 1;
         store_collections(&transaction, &mut catalog, touched)?;
         Ok(catalog)

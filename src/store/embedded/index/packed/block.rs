@@ -7,7 +7,7 @@
 //! | these | |
 
 use std::cmp::Ordering;
-use std::ops::{Bound, Deref, Range};
+use std::ops::{Bound, ControlFlow, Deref, Range};
 use std::sync::Arc;
 
 /// A first string, and the others packed.
@@ -57,6 +57,30 @@ pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
 /// Whether a string is in a block whose first string is not greater.
 pub(super) fn contains(string: &[u8], first: &[u8], rest: &[u8]) -> bool {
     !matches!(Spot::of(string, first, rest), Spot::Missing)
+}
+
+/// Shows `visit` each string of a block, until it breaks. Whether it did; nothing if the block cannot be unpacked.
+pub(super) fn each<E>(
+    first: &[u8],
+    rest: &[u8],
+    string: &mut Vec<u8>,
+    visit: &mut impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
+) -> Result<Option<ControlFlow<()>>, E> {
+    string.clear();
+    string.extend_from_slice(first);
+    let mut at = 0;
+    loop {
+        if visit(string)?.is_break() {
+            return Ok(Some(ControlFlow::Break(())));
+        }
+        if at == rest.len() {
+            return Ok(Some(ControlFlow::Continue(())));
+        }
+        let Some(item) = PackedString::at(rest, at).filter(|item| item.shared <= string.len()) else { return Ok(None) };
+        string.truncate(item.shared);
+        string.extend_from_slice(item.rest);
+        at = item.end;
+    }
 }
 
 /// What strings do to a block.

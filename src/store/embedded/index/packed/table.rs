@@ -2,9 +2,12 @@
 //!
 //! A page holds more strings than with a row for each, and strings of one group are merged into their block together.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use redb::{AccessGuard, ReadableTable, StorageError, Table, TableDefinition};
+
+use crate::store::StoreError;
+use crate::store::embedded::failure::of_storage;
 
 use super::block::{self, Block, Flat, HeldString, Without};
 
@@ -109,6 +112,35 @@ pub(crate) fn range<'a>(
     })))
 }
 
+/// Shows `visit` each string from `start` to below `end`, until it breaks. It takes no memory for each of them, as
+/// [`range`] does.
+pub(crate) fn each(
+    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    (start, end): (&[u8], &[u8]),
+    visit: &mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>, StoreError>,
+) -> Result<(), StoreError> {
+    if start >= end {
+        return Ok(());
+    }
+    let begin = block_at(table, start).map_err(of_storage)?.map(|(first, _)| first.value().to_vec());
+    let from = begin.as_deref().map_or(Bound::Included(start), Bound::Included);
+    let mut string = Vec::new();
+    for block in table.range::<&[u8]>((from, Bound::Excluded(end))).map_err(of_storage)? {
+        let (first, rest) = block.map_err(of_storage)?;
+        let mut visit = |string: &[u8]| match string {
+            string if string < start => Ok(ControlFlow::Continue(())),
+            string if string >= end => Ok(ControlFlow::Break(())),
+            string => visit(string),
+        };
+        match block::each(first.value(), rest.value(), &mut string, &mut visit)? {
+            Some(ControlFlow::Continue(())) => {}
+            Some(ControlFlow::Break(())) => break,
+            None => return Err(of_storage(damaged())),
+        }
+    }
+    Ok(())
+}
+
 /// The block for a string, unless the string comes before all blocks.
 fn block_at<'a>(
     table: &'a impl ReadableTable<&'static [u8], &'static [u8]>,
@@ -126,8 +158,11 @@ fn put(table: &mut Table<'_, &'static [u8], &'static [u8]>, block: Block) -> Res
 }
 
 fn flat(first: &AccessGuard<'_, &'static [u8]>, rest: &AccessGuard<'_, &'static [u8]>) -> Result<Flat, StorageError> {
-    let damaged = || StorageError::Corrupted("keys of an index cannot be unpacked".to_owned());
     Flat::of(first.value(), rest.value()).ok_or_else(damaged)
+}
+
+fn damaged() -> StorageError {
+    StorageError::Corrupted("keys of an index cannot be unpacked".to_owned())
 }
 
 #[cfg(test)]
@@ -197,6 +232,13 @@ mod tests {
                 let (low, high) = if left < right { (left, right) } else { (right, left) };
                 let mut found = range(&table, (Bound::Included(&low), Bound::Excluded(&high))).expect("readable");
                 let mut wanted = expected.range(low.clone()..high.clone());
+                let mut shown = Vec::new();
+                let mut show = |string: &[u8]| {
+                    shown.push(string.to_vec());
+                    Ok(ControlFlow::Continue(()))
+                };
+                each(&table, (&low, &high), &mut show).expect("readable");
+                prop_assert_eq!(shown, wanted.clone().cloned().collect::<Vec<_>>());
                 // From both ends in turns.
                 loop {
                     let front = (found.next().map(|held| held.expect("readable").to_vec()), wanted.next().cloned());
@@ -221,6 +263,8 @@ mod tests {
             table.insert(b"ab".as_slice(), rest).expect("writable");
             let mut found = range(&table, (Bound::Unbounded, Bound::Unbounded)).expect("readable");
             assert!(matches!(found.next(), Some(Err(StorageError::Corrupted(_)))), "{rest:?}");
+            let shown = each(&table, (&[], &[u8::MAX]), &mut |_| Ok(ControlFlow::Continue(())));
+            assert!(shown.is_err(), "{rest:?}");
         }
     }
 }
