@@ -1,11 +1,11 @@
 //! Routes that write many objects at once.
 
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
 use super::body::{JsonItems, JsonValue};
-use super::caller::Authenticated;
+use super::call::{Answer, Call};
 use super::conditional::Precondition;
 use super::envelope::{self, Items};
 use super::error::ApiError;
@@ -33,21 +33,19 @@ operation! {
         responses((status = 200, body = CreatedObjects), (status = 207, body = CreatedObjects))
 }
 pub(super) async fn create_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     key: IdempotencyKey,
     body: JsonItems,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["atomic"], state.params.unknown)?;
     let atomic = sent.flag("atomic")?;
-    let once = key.key.as_deref().map(|key| service::once(&caller.0, key, atomic, &body.items));
+    let once = key.key.as_deref().map(|key| service::once(&caller, key, atomic, &body.items));
     let outcomes = if atomic {
-        let stored = service::create_together(&state.services, &caller.0, body.items, once.as_ref()).await?;
+        let stored = service::create_together(&state.services, &caller, body.items, once.as_ref()).await?;
         stored.into_iter().map(Ok).collect()
     } else {
-        service::create_each(&state.services, &caller.0, body.items, once.as_ref()).await?
+        service::create_each(&state.services, &caller, body.items, once.as_ref()).await?
     };
     drop(body.arriving);
     Ok(report(&state, outcomes))
@@ -79,22 +77,20 @@ operation! {
         responses((status = 202, body = ChangedObjects))
 }
 pub(super) async fn patch_selected_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     condition: Precondition,
     key: IdempotencyKey,
     patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count"], state.params.unknown)?;
-    let selection = selection(&state, &caller.0, &sent).await?;
-    let advice = advice_on(&state, &caller.0, &selection).await?;
+    let selection = selection(&state, &caller, &sent).await?;
+    let advice = advice_on(&state, &caller, &selection).await?;
     let said =
         sent.iter().fold(Hash::default(), |said, (name, value)| said.with(name.as_bytes()).with(value.as_bytes()));
     let once = key.of(said.with(patch.0.to_string().as_bytes()));
-    let work = service::patch_selected(&state.services, &caller.0, &selection, &patch.0);
+    let work = service::patch_selected(&state.services, &caller, &selection, &patch.0);
     let again = async |outcome| Ok(service::patched_before(&outcome));
     let ids = Once::carry_out(once, &state.services, work, again).await.map_err(|error| advised(error, &advice))?;
     let response = ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE");
@@ -105,19 +101,14 @@ operation! {
     /// Delete all objects that a filter selects, or none of them.
     delete_selected_objects: params(Selected, References), responses((status = 200, body = RemovedObjects))
 }
-pub(super) async fn delete_selected_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn delete_selected_objects(Call { state, request, caller }: Call, condition: Precondition) -> Answer {
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count", "on_references"], state.params.unknown)?;
-    let selection = selection(&state, &caller.0, &sent).await?;
+    let selection = selection(&state, &caller, &sent).await?;
     let on_references = read_on_references(&sent)?;
-    let advice = advice_on(&state, &caller.0, &selection).await?;
-    let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await;
+    let advice = advice_on(&state, &caller, &selection).await?;
+    let removed = service::delete_selected(&state.services, &caller, &selection, on_references).await;
     let (removed, left) = removed.map_err(|error| advised(error, &advice))?;
     let ids = removed.iter().filter_map(|object| integer(object, "public_id"));
     let response = with_left(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"), &left, removed.len());

@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 
 use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, Call, Edit, created};
-use super::envelope::{self, ISO_TIME, Items, Wire};
+use super::envelope::{self, Items, Wire};
 use super::error::ApiError;
 use super::history::at;
 use super::idempotency::IdempotencyKey;
@@ -29,7 +29,6 @@ const LIST: ListRoute =
 impl Wire for Categories {
     const PATH: &'static str = "/categories/";
     const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
 }
 
 operation! {

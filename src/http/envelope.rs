@@ -33,14 +33,12 @@ pub trait Wire: Resource {
     const PATH: &'static str;
     /// How dates inside its documents are written: docs/api.md, Times.
     const DATES: DateStyle;
-    /// How the envelope's `time` is written, in chrono's notation.
-    const TIME: &'static str;
 }
 
 /// `YYYY-MM-DDTHH:MM:SS.ffffff`, for objects, types and categories.
 pub const ISO_TIME: &str = "%Y-%m-%dT%H:%M:%S%.6f";
 /// `YYYY-MM-DD HH:MM:SS.ffffff`, for users, groups, rights and settings.
-pub const SPACED_TIME: &str = "%Y-%m-%d %H:%M:%S%.6f";
+const SPACED_TIME: &str = "%Y-%m-%d %H:%M:%S%.6f";
 
 /// What follows the results of a list.
 #[derive(Serialize, ToSchema)]
@@ -576,7 +574,11 @@ fn append_members(body: &mut Vec<u8>, more: &impl Serialize) {
 }
 
 fn time<W: Wire>(now: DateTime<Utc>) -> String {
-    now.format(W::TIME).to_string()
+    let format = match W::DATES {
+        DateStyle::Spaced => SPACED_TIME,
+        DateStyle::Iso | DateStyle::Millis => ISO_TIME,
+    };
+    now.format(format).to_string()
 }
 
 /// The id of a stored document, 0 where other tools left none.

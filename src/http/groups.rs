@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 
 use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, Call, Edit, created};
-use super::envelope::{self, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Nothing, Wire};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::listing;
@@ -25,7 +25,6 @@ const LIST: ListRoute =
 impl Wire for Groups {
     const PATH: &'static str = "/groups/";
     const DATES: DateStyle = DateStyle::Spaced;
-    const TIME: &'static str = SPACED_TIME;
 }
 
 operation! {

@@ -10,11 +10,11 @@ use bson::raw::RawDocumentBuf;
 use serde_json::json;
 
 use super::body::{JsonBody, JsonValue};
-use super::call::AsOriginal;
-use super::caller::{Authenticated, add_warning};
+use super::call::{Answer, AsOriginal, Call, Edit};
+use super::caller::add_warning;
 use super::conditional::{self, Precondition};
 use super::cursors;
-use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
+use super::envelope::{self, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::history::at;
 use super::idempotency::IdempotencyKey;
@@ -57,65 +57,49 @@ const UNCLEAN: ListRoute =
 impl Wire for Objects {
     const PATH: &'static str = "/objects/";
     const DATES: DateStyle = DateStyle::Millis;
-    const TIME: &'static str = ISO_TIME;
 }
 
 operation! {
     /// List objects, as stored or rendered.
     list_objects: params(Listing, ObjectListing, At), responses((status = 200, body = ListOf<ListedObject>))
 }
-pub(super) async fn list_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-) -> Result<HttpResponse, ApiError> {
-    let (params, state) = list_params(state, &caller.0, Parameters::of(&request)?).await?;
-    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
+pub(super) async fn list_objects(Call { state, request, caller }: Call) -> Answer {
+    let (params, state) = list_params(state, &caller, Parameters::of(&request)?).await?;
+    let listed = service::list_objects(&state.services, &caller, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller, Objects::PATH, &params, listed).await
 }
 
 operation! {
     /// List objects, with the parameters in a JSON body.
     query_objects: request_body = ObjectQuery, responses((status = 200, body = ListOf<ListedObject>))
 }
-pub(super) async fn query_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    body: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn query_objects(Call { state, request, caller }: Call, body: JsonValue) -> Answer {
     let sent = beside_body(&body.0, Parameters::of(&request)?)?;
-    let (params, state) = list_params(state, &caller.0, sent).await?;
-    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
+    let (params, state) = list_params(state, &caller, sent).await?;
+    let listed = service::list_objects(&state.services, &caller, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller, Objects::PATH, &params, listed).await
 }
 
 operation! {
     /// List the objects that refer to an object.
     list_references: params(Listing, ObjectListing, At), responses((status = 200, body = ListOf<ListedObject>))
 }
-pub(super) async fn list_references(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    let (params, state) = list_params(state, &caller.0, sent.0).await?;
-    let object = match service::get_object(&state.services, &caller.0, id.0).await {
+pub(super) async fn list_references(Call { state, request, caller }: Call, id: PathId, sent: Sent) -> Answer {
+    let (params, state) = list_params(state, &caller, sent.0).await?;
+    let object = match service::get_object(&state.services, &caller, id.0).await {
         // What was deleted may still be referred to.
         Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. })
             if params.sent.get(AT).is_none() && !AsOriginal::is_asked(&request) =>
         {
-            deleted_object(&state.services, &caller.0, id.0).await?
+            deleted_object(&state.services, &caller, id.0).await?
         }
         object => object?,
     };
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
-    let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
+    let listed = service::list_objects(&state.services, &caller, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
-    answer(&state, &request, &caller.0, &path, &params, listed).await
+    answer(&state, &request, &caller, &path, &params, listed).await
 }
 
 operation! {
@@ -125,11 +109,7 @@ operation! {
     /// the first nor the last one is free. Of a large network the first 65,536 addresses are looked at.
     free_address: params(OfAddresses), responses((status = 200, body = FreeAddress))
 }
-pub(super) async fn free_address(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn free_address(Call { state, request, caller }: Call) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["type_id", "field", "network"], state.params.unknown)?;
     let needed = |name, what| ApiError::parameter(name, format!("is required: {what}"));
@@ -139,7 +119,7 @@ pub(super) async fn free_address(
     let network = sent.get("network").ok_or_else(|| needed("network", "for instance 10.0.0.0/24"))?;
     let network =
         address::parsed(network).map_err(|expected| ApiError::parameter("network", format!("must be {expected}")))?;
-    let address = free::free_address(&state.services, &caller.0, type_id, field, network).await?;
+    let address = free::free_address(&state.services, &caller, type_id, field, network).await?;
     Ok(HttpResponse::Ok().json(FreeAddress { address }))
 }
 
@@ -147,25 +127,19 @@ operation! {
     /// List the unclean objects of a type.
     list_unclean: params(Listing, ObjectListing), responses((status = 200, body = ListOf<ListedObject>))
 }
-pub(super) async fn list_unclean(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    type_id: PathId,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_unclean(Call { state, request, caller }: Call, type_id: PathId, sent: Sent) -> Answer {
     let sent = sent.0;
     let read = async |fields: Option<Fields>| {
         let fields = fields.map(|fields| fields.of_type(type_id.0));
-        state.object_params(&caller.0, sent.clone(), &UNCLEAN, fields).await
+        state.object_params(&caller, sent.clone(), &UNCLEAN, fields).await
     };
-    let params = with_fields(&state, &caller.0, &sent, read).await?;
+    let params = with_fields(&state, &caller, &sent, read).await?;
     let query = params.query.clone();
     // To the original an object is unclean by the names of its fields alone.
     let by = if AsOriginal::is_asked(&request) { Unclean::Names } else { Unclean::NamesOrValues };
-    let listed = service::list_unclean(&state.services, &caller.0, (type_id.0, by), query, seen(&params)).await?;
+    let listed = service::list_unclean(&state.services, &caller, (type_id.0, by), query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
-    answer(&state, &request, &caller.0, &path, &params, listed).await
+    answer(&state, &request, &caller, &path, &params, listed).await
 }
 
 /// Reads parameters that may name fields, by those that the caller may know. If a name is refused, they are read again by
@@ -258,7 +232,7 @@ pub(super) async fn answer(
     path: &str,
     params: &ListParams,
     listed: Listed,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     let mut advice =
         advice::of(&state.services, caller, &params.query, seen(params) == View::Rendered, listed.is_empty()).await?;
     if params.idle_sort {
@@ -275,7 +249,7 @@ async fn list(
     path: &str,
     params: &ListParams,
     listed: Listed,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     let until = Instant::now().checked_add(state.services.max_time);
     match listed {
         Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
@@ -389,14 +363,9 @@ operation! {
     /// Read an object, rendered.
     render_object: params(At, IfNoneMatch), responses((status = 200, body = RenderedObject))
 }
-pub(super) async fn render_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read::<Objects>(state, &request, (&caller.0, id.0), AccessLists::OfToday).await?;
-    let (view, tag) = rendering::render_one(&state.services, &caller.0, id.0).await?;
+pub(super) async fn render_object(Call { state, request, caller }: Call, id: PathId) -> Answer {
+    let state = at::of_read::<Objects>(state, &request, (&*caller, id.0), AccessLists::OfToday).await?;
+    let (view, tag) = rendering::render_one(&state.services, &caller, id.0).await?;
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
         return Ok(not_modified);
     }
@@ -407,14 +376,9 @@ operation! {
     /// Read an object as it is stored.
     get_object: params(At, IfNoneMatch), responses((status = 200, body = StoredObject))
 }
-pub(super) async fn get_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read::<Objects>(state, &request, (&caller.0, id.0), AccessLists::OfToday).await?;
-    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+pub(super) async fn get_object(Call { state, request, caller }: Call, id: PathId) -> Answer {
+    let state = at::of_read::<Objects>(state, &request, (&*caller, id.0), AccessLists::OfToday).await?;
+    let object = service::get_object(&state.services, &caller, id.0).await?;
     envelope::bare::<Objects>(&request, &object)
 }
 
@@ -423,15 +387,13 @@ operation! {
     create_object: params(IdempotencyHeader), request_body = NewObject, responses((status = 200, body = Inserted<WrittenObject>))
 }
 pub(super) async fn create_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     key: IdempotencyKey,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let work = service::create_object(&state.services, &caller.0, &body.0);
-    let again = async |outcome| VisibleObject::of(&state.services, &caller.0, resource::encode(&outcome)?).await;
+    let work = service::create_object(&state.services, &caller, &body.0);
+    let again = async |outcome| VisibleObject::of(&state.services, &caller, resource::encode(&outcome)?).await;
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created.document)?, &created))
 }
@@ -440,16 +402,9 @@ operation! {
     /// Replace an object.
     update_object: params(IfMatch), request_body = ObjectBody, responses((status = 200, body = Updated<WrittenObject>))
 }
-pub(super) async fn update_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn update_object(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_object(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    let updated = service::update_object(&state.services, &caller, id, &condition, &body.0).await?;
     Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::OK, &updated.document)?, &updated))
 }
 
@@ -461,15 +416,13 @@ operation! {
         responses((status = 200, body = Updated<WrittenObject>), (status = 201, body = Inserted<WrittenObject>))
 }
 pub(super) async fn write_by_value(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     place: PathValue,
     condition: Precondition,
     body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     state.no_parameters(&request)?;
-    let written = by_value::write_by_value(&state.services, &caller.0, &place.0, &condition.0, &body.0).await?;
+    let written = by_value::write_by_value(&state.services, &caller, &place.0, &condition.0, &body.0).await?;
     let object = written.object;
     let response = if written.is_new {
         envelope::inserted::<Objects>(&state, &request, StatusCode::CREATED, &object.document)?
@@ -486,16 +439,9 @@ operation! {
         request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
         responses((status = 202, body = Updated<WrittenObject>))
 }
-pub(super) async fn patch_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    patch: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn patch_object(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_object(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
+    let updated = service::patch_object(&state.services, &caller, id, &condition, &patch.0).await?;
     Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))
 }
 
@@ -504,19 +450,16 @@ operation! {
     delete_object: params(IfMatch, References), responses((status = 200, body = Deleted<WrittenObject>))
 }
 pub(super) async fn delete_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     id: Result<PathId, ApiError>,
     ids: Result<PathIds, ApiError>,
     condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     if request.match_info().get("public_id").is_some_and(|segment| segment.contains(',')) {
-        return remove_many(&state, &request, &caller.0, &ids?, &condition.0).await;
+        return remove_many(&state, &request, &caller, &ids?, &condition.0).await;
     }
     let on_references = on_references(&state, &request)?;
-    let (deleted, left) =
-        service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
+    let (deleted, left) = service::delete_object(&state.services, &caller, id?.0, &condition.0, on_references).await?;
     let response = envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted.document, &Nothing {})?;
     Ok(with_left(response, &left, 1))
 }
@@ -526,13 +469,11 @@ operation! {
     delete_objects: params(References), responses((status = 200, body = DeletedObjects))
 }
 pub(super) async fn delete_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
+    Call { state, request, caller }: Call,
     ids: PathIds,
     condition: Precondition,
-) -> Result<HttpResponse, ApiError> {
-    remove_many(&state, &request, &caller.0, &ids, &condition.0).await
+) -> Answer {
+    remove_many(&state, &request, &caller, &ids, &condition.0).await
 }
 
 async fn remove_many(
@@ -541,7 +482,7 @@ async fn remove_many(
     caller: &Caller,
     ids: &PathIds,
     condition: &Condition,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     refuse_if_match(condition)?;
     let on_references = on_references(state, request)?;
     let outcome = service::delete_objects(&state.services, caller, &ids.0, on_references).await?;
@@ -583,14 +524,9 @@ operation! {
     /// Read whether an object is active.
     get_state: responses((status = 200, body = bool, content_type = "application/json"))
 }
-pub(super) async fn get_state(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_state(Call { state, request, caller }: Call, id: PathId) -> Answer {
     state.no_parameters(&request)?;
-    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+    let object = service::get_object(&state.services, &caller, id.0).await?;
     let active = object.get_bool("active").unwrap_or(true);
     Ok(envelope::json(StatusCode::OK, active.to_string().into_bytes(), |_| {}))
 }
@@ -602,14 +538,7 @@ operation! {
         request_body = StateBody,
         responses((status = 202, body = Updated<WrittenObject>), (status = 204, description = "It was so already."))
 }
-pub(super) async fn set_state(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    condition: Precondition,
-    body: JsonValue,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn set_state(Edit { state, request, caller, id, condition }: Edit, body: JsonValue) -> Answer {
     state.no_parameters(&request)?;
     let wanted = body.0.as_bool().or_else(|| body.0.get("active")?.as_bool());
     let active = wanted
@@ -619,7 +548,7 @@ pub(super) async fn set_state(
     if !unknown.is_empty() {
         return Err(ServiceError::Violations(unknown).into());
     }
-    match service::set_state(&state.services, &caller.0, id.0, &condition.0, active).await? {
+    match service::set_state(&state.services, &caller, id, &condition, active).await? {
         Some(updated) => {
             Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))
         }
@@ -631,14 +560,9 @@ operation! {
     /// Clean the unclean objects of a type.
     clean_objects: responses((status = 202, body = Cleaned))
 }
-pub(super) async fn clean_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    type_id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn clean_objects(Call { state, request, caller }: Call, type_id: PathId) -> Answer {
     state.no_parameters(&request)?;
-    let outcome = service::clean_objects(&state.services, &caller.0, type_id.0).await?;
+    let outcome = service::clean_objects(&state.services, &caller, type_id.0).await?;
     let items = Items::of::<Objects>(&outcome.cleaned)?;
     let beside = json!({"failed": outcome.failed});
     Ok(envelope::collection::<Objects>(&state, StatusCode::ACCEPTED, "results", &items, &beside, "UPDATE"))

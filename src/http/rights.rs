@@ -1,13 +1,13 @@
 //! Routes of rights, and which right a route needs: docs/api.md, Rights.
 
 use actix_web::http::Method;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, web};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::caller::Authenticated;
-use super::envelope::{self, Items, SPACED_TIME, Wire};
+use super::call::{Answer, Call};
+use super::envelope::{self, Items, Wire};
 use super::error::ApiError;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
@@ -40,7 +40,6 @@ impl Resource for Rights {
 impl Wire for Rights {
     const PATH: &'static str = "/rights/";
     const DATES: DateStyle = DateStyle::Spaced;
-    const TIME: &'static str = SPACED_TIME;
 }
 
 /// The security levels as an answer of their own model.
@@ -56,7 +55,6 @@ impl Resource for Levels {
 impl Wire for Levels {
     const PATH: &'static str = "/rights/levels";
     const DATES: DateStyle = DateStyle::Spaced;
-    const TIME: &'static str = SPACED_TIME;
 }
 
 /// Which right a route needs, and whether the caller holds it.
@@ -77,19 +75,14 @@ operation! {
     /// List rights, flat or as a tree.
     list_rights: params(Listing, RightListing), responses((status = 200, body = ListOf<RightOrBranch>))
 }
-pub(super) async fn list_rights(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_rights(Call { state, request, caller }: Call, sent: Sent) -> Answer {
     // The interface document calls the view `optional` here.
     let sent = sent.0;
     if sent.get("view").is_some() && sent.get("optional").is_some() {
         return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
     }
     let sent = sent.with_alias("optional", "view");
-    let params = state.list_params(&caller.0, sent, &LIST).await?;
+    let params = state.list_params(&caller, sent, &LIST).await?;
     if params.after.is_some() {
         return Err(ApiError::parameter("after", "is not offered for rights, which do not change; use page"));
     }
@@ -123,11 +116,7 @@ operation! {
     /// Read a right.
     get_right: params(IfNoneMatch), responses((status = 200, body = Single<Right>))
 }
-pub(super) async fn get_right(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    name: PathText,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_right(state: web::Data<HttpState>, request: HttpRequest, name: PathText) -> Answer {
     state.no_parameters(&request)?;
     envelope::single::<Rights>(&state, &request, service::get_right(&name.0)?)
 }
@@ -136,7 +125,7 @@ operation! {
     /// List security levels.
     list_levels: responses((status = 200, body = Single<SecurityLevels>))
 }
-pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Answer {
     state.no_parameters(&request)?;
     let levels: Map<String, Value> =
         LEVELS.iter().map(|(name, level)| ((*name).to_owned(), Value::from(*level))).collect();
@@ -147,11 +136,7 @@ operation! {
     /// Say which right a route needs, and whether the caller holds it.
     explain_right: params(RouteInQuestion), responses((status = 200, body = Single<RightsOfUser>))
 }
-pub(super) async fn explain_right(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-) -> Result<HttpResponse, ApiError> {
+pub(super) async fn explain_right(Call { state, request, caller }: Call) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["method", "path"], state.params.unknown)?;
     let needed = |name: &str| sent.get(name).ok_or_else(|| ApiError::parameter(name, "is needed"));
@@ -163,7 +148,7 @@ pub(super) async fn explain_right(
     let route = find(path)
         .or_else(|| find(&format!("{path}/")))
         .ok_or_else(|| ApiError::new(ErrorCode::RouteNotFound, format!("there is no {method} {path}")))?;
-    let rights = &caller.0.rights;
+    let rights = &caller.rights;
     let (access, right) = match route.access {
         RouteAccess::Public => ("public", None),
         RouteAccess::SignedIn => ("signed_in", None),
@@ -171,7 +156,7 @@ pub(super) async fn explain_right(
         RouteAccess::OwnOr(right) => ("own_or_right", Some(right)),
     };
     let granted_by = right.and_then(|right| rights.granted_by(right));
-    let is_own = matches!(route.access, RouteAccess::OwnOr(_)) && route_table::names_own_user(&route, path, &caller.0);
+    let is_own = matches!(route.access, RouteAccess::OwnOr(_)) && route_table::names_own_user(&route, path, &caller);
     let granted = right.is_none() || is_own || granted_by.is_some();
     let explanation = RightsOfUser { method, path, route: route.path, access, right, granted, granted_by };
     Ok(envelope::value::<Rights>(&state, &explanation))

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, AsOriginal, Call, Edit};
 use super::caller::WARNING;
-use super::envelope::{self, ISO_TIME, Wire};
+use super::envelope::{self, Wire};
 use super::error::ApiError;
 use super::history::at;
 use super::idempotency::IdempotencyKey;
@@ -37,7 +37,6 @@ const LIST: ListRoute =
 impl Wire for Types {
     const PATH: &'static str = "/types/";
     const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
 }
 
 operation! {

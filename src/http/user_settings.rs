@@ -7,7 +7,7 @@ use bson::raw::RawDocument;
 use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, Call};
 use super::conditional::Precondition;
-use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::links::encode_segment;
@@ -29,7 +29,6 @@ use crate::store::Documents;
 impl Wire for UserSettings {
     const PATH: &'static str = "/users/";
     const DATES: DateStyle = DateStyle::Spaced;
-    const TIME: &'static str = SPACED_TIME;
 }
 
 /// How settings are listed on pages.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use super::call::{Answer, Call};
-use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Items, Nothing, Wire};
 use super::idempotency::IdempotencyKey;
 use super::path::{PathId, PathTokenId};
 use super::schema::{Deleted, Explain, IdempotencyHeader, InsertedToken, NewToken, Results, UserToken, operation};
@@ -19,7 +19,6 @@ use crate::service::{ErrorCode, ServiceError};
 impl Wire for UserTokens {
     const PATH: &'static str = "/users/";
     const DATES: DateStyle = DateStyle::Spaced;
-    const TIME: &'static str = SPACED_TIME;
 }
 
 operation! {

@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 
 use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, Call, Edit, created};
-use super::envelope::{self, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Nothing, Wire};
 use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListRoute, Parameters};
@@ -24,7 +24,6 @@ const LIST: ListRoute =
 impl Wire for Users {
     const PATH: &'static str = "/users/";
     const DATES: DateStyle = DateStyle::Spaced;
-    const TIME: &'static str = SPACED_TIME;
 }
 
 operation! {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, Call, Edit};
-use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
+use super::envelope::{self, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::listing;
@@ -30,13 +30,11 @@ const LIST: ListRoute =
 impl Wire for Webhooks {
     const PATH: &'static str = "/webhooks/";
     const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
 }
 
 impl Wire for Deliveries {
     const PATH: &'static str = "/webhooks/";
     const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
 }
 
 operation! {

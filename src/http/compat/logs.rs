@@ -12,7 +12,7 @@ use super::rendered::Lifting;
 use super::request::{caller, pairs_of};
 use crate::domain::document::{raw, text};
 use crate::history::entry::Action;
-use crate::http::envelope::{self, ISO_TIME, Wire};
+use crate::http::envelope::{self, Wire};
 use crate::http::error::ApiError;
 use crate::http::links::encode_query;
 use crate::http::listing;
@@ -50,7 +50,6 @@ impl Resource for Log {
 impl Wire for Log {
     const PATH: &'static str = "/log/";
     const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
 }
 
 const LIST: ListRoute =

@@ -14,7 +14,7 @@ use tokio::time::{Instant, interval};
 
 use crate::admission::{self, Place, Share};
 use crate::auth::Authorization;
-use crate::http::caller::Authenticated;
+use crate::http::call::{Answer, Call};
 use crate::http::envelope;
 use crate::http::error::ApiError;
 use crate::http::objects::with_fields;
@@ -58,23 +58,16 @@ operation! {
         (Changes = "application/json"), (String = "text/event-stream"),
     )))
 }
-pub(in crate::http) async fn list_changes(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::http) async fn list_changes(Call { state, request, caller }: Call) -> Answer {
     let is_stream = wants_stream(&request);
-    let asked = understood(&state, &request, &caller.0, is_stream).await?;
-    asked.question.permitted(&caller.0.rights)?;
+    let asked = understood(&state, &request, &caller, is_stream).await?;
+    asked.question.permitted(&caller.rights)?;
     let advice = match &asked.question.filter {
-        Some(filter) => advice::of_selection(&state.services, &caller.0, filter, &Sort::default()).await?,
+        Some(filter) => advice::of_selection(&state.services, &caller, filter, &Sort::default()).await?,
         None => Vec::new(),
     };
-    let response = if is_stream {
-        streamed(state, &request, &caller.0, asked).await?
-    } else {
-        page(&state, &caller.0, asked).await?
-    };
+    let response =
+        if is_stream { streamed(state, &request, &caller, asked).await? } else { page(&state, &caller, asked).await? };
     Ok(envelope::advised(response, &advice))
 }
 
@@ -138,7 +131,7 @@ async fn understood(
 }
 
 /// The changes after `since` as a page; without `since` an empty one with the cursor to continue from.
-async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpResponse, ApiError> {
+async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Answer {
     let feed = &state.services.feed;
     let mut next = match asked.since {
         Some(since) => since,
@@ -184,12 +177,7 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpRe
     Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
 }
 
-async fn streamed(
-    state: web::Data<HttpState>,
-    request: &HttpRequest,
-    caller: &Arc<Caller>,
-    asked: Asked,
-) -> Result<HttpResponse, ApiError> {
+async fn streamed(state: web::Data<HttpState>, request: &HttpRequest, caller: &Arc<Caller>, asked: Asked) -> Answer {
     let feed = &state.services.feed;
     let seat = feed.seat(caller.user_id).ok_or_else(|| {
         let message = "there are as many streams of changes as there may be: 2,048 of you, or 4,096 of all users together; \

@@ -1,17 +1,16 @@
 //! What differs between two moments of an object: field by field, and as RFC 6902.
 
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 use bson::raw::RawDocumentBuf;
 use serde_json::{Map, Value, json};
 
-use crate::http::caller::Authenticated;
+use crate::http::call::{Answer, Call};
 use crate::http::envelope::{self, Wire};
 use crate::http::error::ApiError;
 use crate::http::params::Parameters;
 use crate::http::path::PathId;
 use crate::http::schema::{Diff, Moments, operation};
-use crate::http::state::HttpState;
 use crate::pointer::escaped;
 use crate::service::history::diff::{self as history, FieldChange};
 use crate::service::history::moments::moment;
@@ -21,12 +20,7 @@ operation! {
     /// Tell what differs between two moments of an object.
     diff_object: params(Moments), responses((status = 200, body = Diff))
 }
-pub(in crate::http) async fn diff_object(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::http) async fn diff_object(Call { state, request, caller }: Call, id: PathId) -> Answer {
     let sent = Parameters::of(&request)?;
     sent.only(&["from", "to"], state.params.unknown)?;
     let from = sent.get("from").ok_or_else(|| {
@@ -40,7 +34,7 @@ pub(in crate::http) async fn diff_object(
         Some(to) => Some(moment(&state.services, "to", to).await?),
         None => None,
     };
-    let diff = history::diff_object(&state.services, &caller.0, id.0, from, to).await?;
+    let diff = history::diff_object(&state.services, &caller, id.0, from, to).await?;
     let (before, after) = (value(diff.before)?, value(diff.after)?);
     let mut patch = Vec::new();
     difference("", &before, &after, &mut patch);

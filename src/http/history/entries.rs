@@ -1,10 +1,9 @@
 //! Routes of log entries: docs/api.md, History.
 
-use actix_web::{HttpRequest, HttpResponse, web};
 use bson::{Bson, Document};
 
-use crate::http::caller::Authenticated;
-use crate::http::envelope::{ISO_TIME, Wire};
+use crate::http::call::{Answer, Call};
+use crate::http::envelope::Wire;
 use crate::http::error::ApiError;
 use crate::http::listing;
 use crate::http::params::{ListParams, ListRoute};
@@ -13,6 +12,7 @@ use crate::http::schema::{ListOf, Listing, LogEntry, operation};
 use crate::http::sent::Sent;
 use crate::http::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::service::Caller;
 use crate::service::history::entries::{self as history, KNOWN, Logs};
 use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::suggest;
@@ -26,21 +26,15 @@ const JOINS: [&str; 3] = ["$and", "$or", "$nor"];
 impl Wire for Logs {
     const PATH: &'static str = "/logs/";
     const DATES: DateStyle = DateStyle::Iso;
-    const TIME: &'static str = ISO_TIME;
 }
 
 operation! {
     /// List log entries: what was changed, by whom.
     list_logs: params(Listing), responses((status = 200, body = ListOf<LogEntry>))
 }
-pub(in crate::http) async fn list_logs(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::http) async fn list_logs(Call { state, request, caller }: Call, sent: Sent) -> Answer {
     let params = params(&state, &caller, sent).await?;
-    let listed = history::list_entries(&state.services, &caller.0, params.query.clone()).await?;
+    let listed = history::list_entries(&state.services, &caller, params.query.clone()).await?;
     listing::advised::<Logs>(&state, &request, Logs::PATH, &params, listed).await
 }
 
@@ -48,58 +42,34 @@ operation! {
     /// List the history of an object.
     object_history: params(Listing), responses((status = 200, body = ListOf<LogEntry>))
 }
-pub(in crate::http) async fn object_history(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    history_of::<Objects>(&state, &request, &caller, &id, sent).await
+pub(in crate::http) async fn object_history(call: Call, id: PathId, sent: Sent) -> Answer {
+    history_of::<Objects>(call, id.0, sent).await
 }
 
 operation! {
     /// List the history of a type.
     type_history: params(Listing), responses((status = 200, body = ListOf<LogEntry>))
 }
-pub(in crate::http) async fn type_history(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    history_of::<Types>(&state, &request, &caller, &id, sent).await
+pub(in crate::http) async fn type_history(call: Call, id: PathId, sent: Sent) -> Answer {
+    history_of::<Types>(call, id.0, sent).await
 }
 
 operation! {
     /// List the history of a category.
     category_history: params(Listing), responses((status = 200, body = ListOf<LogEntry>))
 }
-pub(in crate::http) async fn category_history(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    id: PathId,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    history_of::<Categories>(&state, &request, &caller, &id, sent).await
+pub(in crate::http) async fn category_history(call: Call, id: PathId, sent: Sent) -> Answer {
+    history_of::<Categories>(call, id.0, sent).await
 }
 
-async fn history_of<R: Resource + Wire>(
-    state: &HttpState,
-    request: &HttpRequest,
-    caller: &Authenticated,
-    id: &PathId,
-    sent: Sent,
-) -> Result<HttpResponse, ApiError> {
-    let params = params(state, caller, sent).await?;
-    let listed = history::history_of::<R>(&state.services, &caller.0, id.0, params.query.clone()).await?;
-    listing::advised::<Logs>(state, request, &format!("{}{}/history", R::PATH, id.0), &params, listed).await
+async fn history_of<R: Resource + Wire>(Call { state, request, caller }: Call, id: i64, sent: Sent) -> Answer {
+    let params = params(&state, &caller, sent).await?;
+    let listed = history::history_of::<R>(&state.services, &caller, id, params.query.clone()).await?;
+    listing::advised::<Logs>(&state, &request, &format!("{}{id}/history", R::PATH), &params, listed).await
 }
 
-async fn params(state: &HttpState, caller: &Authenticated, sent: Sent) -> Result<ListParams, ApiError> {
-    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+async fn params(state: &HttpState, caller: &Caller, sent: Sent) -> Result<ListParams, ApiError> {
+    let params = state.list_params(caller, sent.0, &LIST).await?;
     allowed(params.query.filter.document())?;
     for key in params.query.sort.keys() {
         known("sort", key.path.as_str())?;
