@@ -54,6 +54,9 @@ schemathesis.openapi.format("resources", st.sampled_from(["objects", "types", "c
 schemathesis.openapi.format("field-pattern", st.sampled_from(["[a-z]+", "\\d{2,4}", "(a|b)*", ".*"]))
 
 
+schemathesis.openapi.format("date-form", st.sampled_from(["ymd", "dmy", "mdy", "%d.%m.%Y", "%m/%d/%y %H:%M"]))
+schemathesis.openapi.format("words", st.sampled_from(["ja", "x,on", "oui, si"]))
+schemathesis.openapi.format("columns", st.sampled_from(["fields", "all", "public_id,active", "active", "version,views"]))
 schemathesis.openapi.format("network", st.sampled_from(["10.0.0.0/24", "10.0.0.0/31", "2001:db8::/64"]))
 
 
@@ -87,7 +90,7 @@ VIOLATIONS = re.compile(
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction|must be a time of RFC 3339, as \S+, or the sequence of a log entry"
 )
-PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|is no member by which log entries|is not known for log entries|is in the future|neither a time of RFC 3339|explains lists of the present|reads the present|is about objects; add|is for pages of JSON|no cursor (of changes|that this service)|too large for a sequence|has (a|no) field named|of \$match alone|leads nowhere|^value: |is no place in this list|needs from 1 to 8 words")
+PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|is no member by which log entries|is not known for log entries|is in the future|neither a time of RFC 3339|explains lists of the present|reads the present|is about objects; add|is for pages of JSON|no cursor (of changes|that this service)|too large for a sequence|has (a|no) field named|of \$match alone|leads nowhere|^value: |is no place in this list|has the word \S+, which true has too|needs from 1 to 8 words")
 
 
 def breaks_a_rule(answer: dict, operation: str) -> bool:

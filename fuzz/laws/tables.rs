@@ -7,9 +7,10 @@ use inventory_service::domain::object_fields::ValueKind;
 use inventory_service::domain::object_type::ObjectType;
 use inventory_service::domain::schema::refuse_foreign_values;
 use inventory_service::exchange::cell;
-use inventory_service::exchange::columns::{Heading, header_of};
+use inventory_service::exchange::columns::Heading;
 use inventory_service::exchange::csv::{self, Delimiter, Table};
 use inventory_service::exchange::encoding::{ENCODINGS, decode};
+use inventory_service::exchange::locale::Locale;
 
 const KINDS: [ValueKind; 6] =
     [ValueKind::Text, ValueKind::Number, ValueKind::Checkbox, ValueKind::Reference, ValueKind::Date, ValueKind::Any];
@@ -48,7 +49,7 @@ fn table_of(table: &Table, text: &str) {
     let object_type = object_type();
     for name in &table.header {
         if let Ok(Heading::Field(position)) = Heading::read(name, &object_type) {
-            let written = header_of(&object_type.fields[position].name);
+            let written = cell::guarded(&object_type.fields[position].name);
             assert_eq!(Heading::read(&written, &object_type), Ok(Heading::Field(position)), "{name:?}");
         }
     }
@@ -78,7 +79,7 @@ fn written_again(table: &Table) {
 }
 
 fn cell_of(kind: ValueKind, text: &str) {
-    let value = match cell::read(kind, text) {
+    let value = match cell::read(kind, text, &Locale::default()) {
         Ok(value) => value,
         Err(reason) => return assert!(!reason.is_empty(), "{text:?}"),
     };
@@ -88,7 +89,7 @@ fn cell_of(kind: ValueKind, text: &str) {
         return;
     }
     let written = cell::text_of(kind, &value).expect("what was read can be stored");
-    let again = cell::read(kind, &written);
+    let again = cell::read(kind, &written, &Locale::default());
     assert_eq!(again.as_ref(), Ok(&value), "{kind:?} {text:?} {written:?}");
     let is_number = matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_));
     assert!(is_number || !written.starts_with(cell::FORMULA), "{kind:?} {text:?} {written:?}");

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::domain::user::FIRST_ADMIN;
 use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
+use crate::exchange::locale::{self, Locale};
 use crate::plural::counted;
 use crate::service::Services;
 use crate::service::exchange::export::ExportAccess;
@@ -39,6 +40,18 @@ pub(super) struct TableOptions {
     /// The sheet of a spreadsheet, by its name or its number from 1; by default the first one.
     #[arg(long, value_name = "SHEET", requires = "type_name")]
     sheet: Option<String>,
+    /// The sign before decimals: a point or a comma.
+    #[arg(long, value_name = "SIGN", requires = "type_name")]
+    decimal: Option<String>,
+    /// The order of dates: ymd, dmy (31.01.2026) or mdy; or a pattern such as %d.%m.%Y. ISO 8601 is always read.
+    #[arg(long, value_name = "FORM", requires = "type_name")]
+    dates: Option<String>,
+    /// Words for yes, with commas between them, in addition to true, yes and 1.
+    #[arg(long = "true", value_name = "WORDS", requires = "type_name")]
+    yes: Option<String>,
+    /// Words for no, with commas between them, in addition to false, no and 0.
+    #[arg(long = "false", value_name = "WORDS", requires = "type_name")]
+    no: Option<String>,
     /// Keep the blanks at the edges of cells, and the Unicode form of their letters.
     #[arg(long, requires = "type_name")]
     no_trim: bool,
@@ -68,7 +81,7 @@ pub(super) async fn import(
         key: options.key.clone(),
         dry_run,
         form: form(file, options)?,
-        trim: !options.no_trim,
+        locale: locale(options)?,
         repeat: if options.again { Repeat::Never } else { Repeat::File },
     };
     let path = file.to_owned();
@@ -97,6 +110,12 @@ fn form(file: &Path, options: &TableOptions) -> Result<ImportForm, String> {
     let delimiter = options.delimiter.as_deref().map(read_delimiter).transpose()?;
     let encoding = options.encoding.as_deref().map(read_encoding).transpose()?;
     Ok(ImportForm::Csv { delimiter, encoding })
+}
+
+fn locale(options: &TableOptions) -> Result<Locale, String> {
+    let said = [&options.decimal, &options.dates, &options.yes, &options.no];
+    let said = |name: &str| locale::OPTIONS.iter().zip(said).find(|(known, _)| **known == name)?.1.as_deref();
+    Locale::read(!options.no_trim, said).map_err(|(name, reason)| format!("--{name}: {reason}"))
 }
 
 /// What `--delimiter` names.

@@ -15,7 +15,9 @@ use bson::spec::ElementType;
 use bson::{Bson, DateTime, Document, RawDocumentBuf};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
-use crate::domain::object_fields::{ValueKind, parse_date};
+use super::locale::Locale;
+use crate::domain::object_fields::ValueKind;
+use crate::domain::object_type::Field;
 use crate::json;
 use crate::json::exact::{is_kept, shortened};
 use crate::json::write::{DateStyle, write_value};
@@ -32,6 +34,8 @@ pub enum Cell<'a> {
     Double(f64),
     /// Yes or no.
     Flag(bool),
+    /// A moment with a year of four digits.
+    Moment(DateTime),
     /// Text as written in the cell, with its apostrophe if it needs one.
     Text(Cow<'a, str>),
 }
@@ -58,8 +62,7 @@ impl<'a> Cell<'a> {
             }
             (ElementType::Boolean, Checkbox | Any) => Self::Flag(value.as_bool().unwrap_or_default()),
             (ElementType::DateTime, Date) if value.as_millis().is_some_and(|millis| DATES.contains(&millis)) => {
-                let moment = DateTime::from_millis(value.as_millis().unwrap_or_default()).to_chrono();
-                Self::Text(moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true).into())
+                Self::Moment(DateTime::from_millis(value.as_millis().unwrap_or_default()))
             }
             (ElementType::Array, kind) if joined(kind, value).is_some() => {
                 Self::Text(guarded(&joined(kind, value).unwrap_or_default()).into_owned().into())
@@ -80,6 +83,7 @@ impl<'a> Cell<'a> {
             Self::Integer(number) => number.to_string().into(),
             Self::Double(number) => double(*number).into(),
             Self::Flag(flag) => if *flag { "true" } else { "false" }.into(),
+            Self::Moment(moment) => moment.to_chrono().to_rfc3339_opts(chrono::SecondsFormat::Millis, true).into(),
             Self::Text(text) => Cow::Borrowed(text),
         }
     }
@@ -97,11 +101,69 @@ pub fn text_of(kind: ValueKind, value: &Bson) -> Result<String, CorruptBson> {
     Ok(Cell::of(kind, value)?.as_text().into_owned())
 }
 
+/// The value of a cell in the column of a field. The label of an option stands for the option.
+///
+/// # Errors
+/// What the cell must be, for people.
+pub fn read_of(field: &Field, cell: &str, locale: &Locale) -> Result<Bson, String> {
+    let value = read(ValueKind::of(field), cell, locale)?;
+    Ok(match value {
+        Bson::String(text) => Bson::String(option_named(field, text)),
+        Bson::Array(items) => {
+            let named = |item| match item {
+                Bson::String(text) => Bson::String(option_named(field, text)),
+                other => other,
+            };
+            Bson::Array(items.into_iter().map(named).collect())
+        }
+        other => other,
+    })
+}
+
+/// The cell of the labels of options; nothing where they would not be read as these options again.
+///
+/// # Errors
+/// When the bytes are not BSON.
+pub fn labelled(field: &Field, value: Value<'_>) -> Result<Option<Cell<'static>>, CorruptBson> {
+    let label = |name: &str| {
+        let option = field.options.iter().find(|option| option.name == name)?;
+        (option_named(field, option.label.clone()) == name).then(|| option.label.clone())
+    };
+    let labels = match value.element_type() {
+        ElementType::String => value.as_str().and_then(label).map(Bson::String),
+        ElementType::Array => {
+            let labels = value.elements().map(|item: Element<'_>| item.value.as_str().and_then(label));
+            labels.collect::<Option<Vec<String>>>().map(Bson::from)
+        }
+        _ => None,
+    };
+    let text = labels.map(|labels| text_of(ValueKind::of(field), &labels)).transpose()?;
+    Ok(text.map(|text| Cell::Text(text.into())))
+}
+
+/// The text of a cell where no program takes text for a formula: without apostrophes, unless it would then be another text.
+pub fn bare(cell: &str) -> Cow<'_, str> {
+    match unguarded(cell) {
+        Some(text) if text.is_empty() || !is_guarded(&text) => Cow::Owned(text),
+        _ => Cow::Borrowed(cell),
+    }
+}
+
+/// The name of the option that people call so: by its name, or by its label if no other option has it.
+fn option_named(field: &Field, text: String) -> String {
+    let mut labelled = field.options.iter().filter(|option| tidy_name(&option.label) == tidy_name(&text));
+    let is_name = field.options.iter().any(|option| option.name == text);
+    match (labelled.next(), labelled.next()) {
+        (Some(option), None) if !is_name => option.name.clone(),
+        _ => text,
+    }
+}
+
 /// The value of a cell in a column of this kind. Whole numbers are as short as JSON's: 32 bits where they fit.
 ///
 /// # Errors
 /// What the cell must be, for people.
-pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
+pub fn read(kind: ValueKind, cell: &str, locale: &Locale) -> Result<Bson, String> {
     if cell.is_empty() {
         return Ok(Bson::Null);
     }
@@ -109,6 +171,13 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         return Ok(kind.listed(&text).filter(|_| is_list(kind)).unwrap_or(Bson::String(text)));
     }
     let plain = cell.trim();
+    let pointed = match kind {
+        ValueKind::Number => locale.with_point(plain).ok_or_else(|| locale.number_expectation())?,
+        // JSON has points.
+        ValueKind::Any => locale.with_point(plain).unwrap_or(Cow::Borrowed(plain)),
+        _ => Cow::Borrowed(plain),
+    };
+    let plain = &*pointed;
     if matches!(kind, ValueKind::Number | ValueKind::Any) && !is_kept(plain) {
         return Err(format!("holds the number {}, which would be rounded; {ROUNDED}", shortened(plain)));
     }
@@ -116,12 +185,12 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         ValueKind::Text => return Ok(Bson::String(cell.to_owned())),
         ValueKind::Ip | ValueKind::Network | ValueKind::Mac => Some(kind.as_stored(Bson::from(plain))),
         ValueKind::Number => number(plain),
-        ValueKind::Checkbox => flag(plain),
+        ValueKind::Checkbox => locale.flag(plain).map(Bson::Boolean),
         ValueKind::Reference => plain.parse().ok().map(Bson::Int64),
         ValueKind::References | ValueKind::Options if begins_like_json(plain) => None,
         ValueKind::References | ValueKind::Options => kind.listed(plain),
-        ValueKind::Date => parse_date(plain).map(Bson::DateTime),
-        ValueKind::Any => json::read::value_from_str(cell).ok(),
+        ValueKind::Date => locale.date(plain).map(Bson::DateTime),
+        ValueKind::Any => json::read::value_from_str(plain).ok(),
     };
     match value {
         Some(value) => Ok(value),
@@ -129,7 +198,7 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
             json::read::value_from_str(cell).map_err(|error| format!("is not as JSON has to be: {error}"))
         }
         None if kind == ValueKind::Any => Ok(Bson::String(cell.to_owned())),
-        None => Err(expectation(kind).to_owned()),
+        None => Err(expectation(kind, locale)),
     }
 }
 
@@ -158,6 +227,11 @@ const ROUNDED: &str = "write fewer digits, {\"$numberDecimal\": \"...\"}, or mak
 /// text stays as it is.
 pub fn tidy(cell: &str) -> Cow<'_, str> {
     if is_guarded(cell) { Cow::Borrowed(cell) } else { tidy_name(cell) }
+}
+
+/// The cell as it is read by these options.
+pub fn tidied<'c>(cell: &'c str, locale: &Locale) -> Cow<'c, str> {
+    if locale.trims() { tidy(cell) } else { Cow::Borrowed(cell) }
 }
 
 /// A name without blanks at its edges, in the usual Unicode form (NFC).
@@ -278,27 +352,19 @@ fn number(text: &str) -> Option<Bson> {
     text.parse::<f64>().ok().filter(|number| is_plain && number.is_finite()).map(Bson::Double)
 }
 
-fn flag(text: &str) -> Option<Bson> {
-    let is = |words: [&str; 3]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
-    match () {
-        () if is(["true", "1", "yes"]) => Some(true.into()),
-        () if is(["false", "0", "no"]) => Some(false.into()),
-        () => None,
-    }
-}
-
-fn expectation(kind: ValueKind) -> &'static str {
+fn expectation(kind: ValueKind, locale: &Locale) -> String {
     match kind {
-        ValueKind::Checkbox => "must be true, false, yes, no, 1, 0 or empty",
-        ValueKind::Date => "must be an ISO 8601 date or moment (2026-01-31 or 2026-01-31T12:00:00Z), or empty",
+        ValueKind::Checkbox => return locale.flag_expectation(),
+        ValueKind::Date => return locale.date_expectation(),
+        ValueKind::Number => return locale.number_expectation(),
         ValueKind::Reference => {
             "must be the id of an object, or empty; a column that is called <field>=<type>/<field> finds objects by other values"
         }
         ValueKind::References => "must be ids of objects with commas (7, 9), or empty",
         ValueKind::Options => "must be options with commas, or empty",
-        ValueKind::Number => "must be a number, with a point for decimals, or empty",
         ValueKind::Text | ValueKind::Ip | ValueKind::Network | ValueKind::Mac | ValueKind::Any => kind.expectation(),
     }
+    .to_owned()
 }
 
 #[cfg(test)]
@@ -319,6 +385,10 @@ mod tests {
         ValueKind::Date,
         ValueKind::Any,
     ];
+
+    fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
+        super::read(kind, cell, &Locale::default())
+    }
 
     fn written(kind: ValueKind, value: impl Into<Bson>) -> String {
         text_of(kind, &value.into()).expect("it can be stored")
@@ -374,6 +444,25 @@ mod tests {
         let text = written(ValueKind::Any, "12345678901234567890");
         assert_eq!(read(ValueKind::Any, &text), Ok("12345678901234567890".into()));
         assert!(read(ValueKind::Any, "[5e-400]").is_err());
+    }
+
+    #[test]
+    fn numbers_have_a_comma_where_that_was_said() {
+        let comma = Locale::read(true, |name| (name == "decimal").then_some(",")).expect("a comma");
+        for (kind, cell, expected) in [
+            (ValueKind::Number, "2,5", Bson::Double(2.5)),
+            (ValueKind::Number, "7", Bson::Int32(7)),
+            (ValueKind::Any, "2,5", Bson::Double(2.5)),
+            (ValueKind::Any, "[1,5]", bson::bson!([1, 5])),
+            (ValueKind::Any, "a,5", "a,5".into()),
+            (ValueKind::Text, "2,5", "2,5".into()),
+            (ValueKind::Options, "2,5", bson::bson!(["2", "5"])),
+        ] {
+            assert_eq!(super::read(kind, cell, &comma), Ok(expected), "{cell}");
+        }
+        let told = "must be a number, with a comma for decimals, or empty";
+        assert_eq!(super::read(ValueKind::Number, "1.234", &comma), Err(told.to_owned()));
+        assert!(super::read(ValueKind::Number, "0,12345678901234567890123", &comma).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 pub use csv::StringRecord;
 
 use super::WriteError;
-use super::columns::Columns;
+use super::columns::{Columns, Referenced};
 use super::encoding::{TextEncoding, line_ends};
 use super::xlsx::MAX_COLUMNS;
 
@@ -99,11 +99,12 @@ pub fn rows<'a>(
     columns: &Columns,
     style: CsvStyle,
     objects: impl Iterator<Item = &'a RawDocument>,
+    referenced: &'a Referenced,
 ) -> Result<Vec<u8>, WriteError> {
     let mut writer = writer(style);
     let failed = |error: csv::Error| WriteError::Io(error.to_string());
     for object in objects {
-        for cell in columns.row(object)? {
+        for cell in columns.row(object, referenced)? {
             writer.write_field(cell.as_text().as_bytes()).map_err(failed)?;
         }
         writer.write_record(None::<&[u8]>).map_err(failed)?;

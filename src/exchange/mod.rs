@@ -10,6 +10,7 @@ pub mod csv;
 pub mod discovery;
 pub mod encoding;
 pub mod graph;
+pub mod locale;
 pub mod ndjson;
 pub mod sheet;
 pub mod xlsx;

@@ -15,6 +15,7 @@ use zip::ZipArchive;
 use super::book::Book;
 use super::cell::Cell;
 use super::csv::Table;
+use super::locale::Locale;
 use super::xlsx::MAX_COLUMNS;
 use crate::json::exact::{is_kept, shortened};
 
@@ -58,12 +59,17 @@ fn compound(bytes: &[u8]) -> &'static str {
     "is of an old format, such as .xls; save it as .xlsx or as CSV"
 }
 
-/// Reads a sheet, by its name or its number from 1; without either the first one. Rows of empty cells are skipped. `room`
-/// reserves memory, and returns whether there is enough.
+/// Reads a sheet, by its name or its number from 1; without either the first one. Numbers are written as in `locale`. Rows
+/// of empty cells are skipped. `room` reserves memory, and returns whether there is enough.
 ///
 /// # Errors
 /// A line and a sentence for people.
-pub fn read(bytes: &[u8], sheet: Option<&str>, room: &dyn Fn(usize) -> bool) -> Result<Table, (u64, String)> {
+pub fn read(
+    bytes: &[u8],
+    sheet: Option<&str>,
+    locale: &Locale,
+    room: &dyn Fn(usize) -> bool,
+) -> Result<Table, (u64, String)> {
     let unreadable = |reason: String| (1, format!("the file cannot be read as xlsx: {reason}"));
     if bytes.starts_with(COMPOUND) {
         return Err((1, compound(bytes).to_owned()));
@@ -94,7 +100,7 @@ pub fn read(bytes: &[u8], sheet: Option<&str>, room: &dyn Fn(usize) -> bool) -> 
             );
             return Err((line, reason));
         }
-        let text = text_of(&cell.value, &written, dates);
+        let text = text_of(&cell.value, &written, (dates, locale.decimal()));
         let text = text.map_err(|reason| (line, format!("cell {} {reason}", name_of(row, column))))?;
         if let Some(text) = text {
             rows.put(line, column as usize, text).map_err(|reason| (line, reason))?;
@@ -224,13 +230,13 @@ fn claimed(said: &[u8]) -> Option<u64> {
 const DAYS_FROM_1900: f64 = 2_958_466.0;
 const DAYS_FROM_1904: f64 = 2_957_004.0;
 
-/// The text of a cell; nothing where it is empty. `written` is the text of its value in the file; dates end before
-/// `days`.
-fn text_of(value: &DataRef<'_>, written: &str, days: f64) -> Result<Option<String>, String> {
+/// The text of a cell; nothing where it is empty. `written` is the text of its value in the file. Dates end before
+/// `days`, and `decimal` is before the decimals of numbers.
+fn text_of(value: &DataRef<'_>, written: &str, (days, decimal): (f64, char)) -> Result<Option<String>, String> {
     Ok(Some(match value {
         DataRef::Empty => return Ok(None),
         DataRef::Int(number) => number.to_string(),
-        DataRef::Float(number) => number_text(*number, written.trim())?,
+        DataRef::Float(number) => number_text(*number, written.trim())?.replace('.', decimal.encode_utf8(&mut [0; 4])),
         DataRef::String(text) => text.clone(),
         DataRef::SharedString(text) => (*text).to_owned(),
         DataRef::Bool(flag) => Cell::Flag(*flag).as_text().into_owned(),
@@ -385,7 +391,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Table, (u64, String)> {
-        super::read(bytes, None, &|_| true)
+        super::read(bytes, None, &Locale::default(), &|_| true)
     }
 
     #[test]
@@ -397,9 +403,12 @@ mod tests {
         });
         let left = std::cell::Cell::new(900 * 1024_usize);
         let room = |bytes: usize| left.get().checked_sub(bytes).map(|rest| left.set(rest)).is_some();
-        assert!(super::read(&bytes, None, &room).is_err_and(|(_, reason)| reason.contains("in several files")));
+        assert!(
+            super::read(&bytes, None, &Locale::default(), &room)
+                .is_err_and(|(_, reason)| reason.contains("in several files"))
+        );
         left.set(2 * 1024 * 1024);
-        assert!(super::read(&bytes, None, &room).is_ok());
+        assert!(super::read(&bytes, None, &Locale::default(), &room).is_ok());
     }
 
     fn book(fill: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
@@ -586,7 +595,7 @@ mod tests {
         for (sheet, header) in
             [(None, "Assets"), (Some("Data"), "name"), (Some("2"), "name"), (Some("2024"), "more"), (Some("3"), "more")]
         {
-            let table = super::read(&bytes, sheet, &|_| true).expect("a table");
+            let table = super::read(&bytes, sheet, &Locale::default(), &|_| true).expect("a table");
             assert_eq!((table.header, table.header_line), (vec![header.to_owned()], 3));
         }
         let hint = read(&bytes).expect("a table").hint;
@@ -595,7 +604,8 @@ mod tests {
             Some("the sheet Cover was read; choose another by sheet=<name or number>: Data, 2024")
         );
         for wrong in ["4", "0", "data"] {
-            let (_, reason) = super::read(&bytes, Some(wrong), &|_| true).expect_err("no such sheet");
+            let (_, reason) =
+                super::read(&bytes, Some(wrong), &Locale::default(), &|_| true).expect_err("no such sheet");
             assert_eq!(reason, format!("there is no sheet {wrong}; the file has Cover, Data, 2024"));
         }
     }
@@ -610,7 +620,7 @@ mod tests {
         let bytes = workbook.save_to_buffer().expect("a workbook");
         let (_, reason) = read(&bytes).expect_err("a chart");
         assert_eq!(reason, "the sheet Graph is a chart; choose one by sheet=<name or number>: Data");
-        assert!(super::read(&bytes, Some("Data"), &|_| true).is_ok());
+        assert!(super::read(&bytes, Some("Data"), &Locale::default(), &|_| true).is_ok());
         let wide: Vec<u8> = PROTECTED.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let protected = [COMPOUND, &[0; 100], &wide].concat();
         assert_eq!(read(&protected).expect_err("protected").1, "is protected by a password; save it without one");

@@ -1,15 +1,16 @@
 //! Tables as xlsx, written row by row to a temporary file, in constant memory.
 //!
-//! Cells are those of CSV, also the apostrophes: text stays text when somebody saves the table as CSV.
+//! Numbers, dates and texts are those of spreadsheets. No text is a formula, so texts have no apostrophes.
 
 use std::io::Write;
 
+use bson::DateTime;
 use bson::raw::RawDocument;
-use rust_xlsxwriter::{Workbook, XlsxError};
+use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 
 use super::WriteError;
-use super::cell::Cell;
-use super::columns::Columns;
+use super::cell::{self, Cell};
+use super::columns::{Columns, Referenced};
 
 /// The maximum number of rows of a sheet, with the header.
 pub const MAX_ROWS: u64 = 1_048_576;
@@ -19,6 +20,11 @@ pub const MAX_COLUMNS: usize = 16_384;
 pub const MAX_CHARACTERS: usize = 32_767;
 /// Numbers with more digits are text: spreadsheet programs write only this number of digits when they save a file.
 const DIGITS: usize = 15;
+/// Doubles from here on are not read back as whole numbers.
+const WHOLE: f64 = 1e15;
+/// The least and the most characters that a column shows.
+const LEAST_WIDTH: usize = 6;
+const MOST_WIDTH: usize = 60;
 
 /// A sheet that is being written.
 pub struct Sheet {
@@ -26,6 +32,32 @@ pub struct Sheet {
     columns: Columns,
     header: Vec<String>,
     rows: u32,
+    /// The number of characters of the widest cell of each column.
+    widths: Vec<usize>,
+    formats: Formats,
+}
+
+/// How cells look.
+struct Formats {
+    header: Format,
+    day: Format,
+    second: Format,
+    millisecond: Format,
+    /// A text that stays one when somebody edits it.
+    text: Format,
+}
+
+impl Default for Formats {
+    fn default() -> Self {
+        let of = |format: &str| Format::new().set_num_format(format);
+        Self {
+            header: Format::new().set_bold(),
+            day: of("yyyy-mm-dd"),
+            second: of("yyyy-mm-dd hh:mm:ss"),
+            millisecond: of("yyyy-mm-dd hh:mm:ss.000"),
+            text: of("@").set_quote_prefix(),
+        }
+    }
 }
 
 impl Sheet {
@@ -43,9 +75,11 @@ impl Sheet {
         let header = columns.header();
         let mut workbook = Workbook::new();
         workbook.add_worksheet_with_constant_memory().map_err(failed)?;
-        let mut sheet = Self { workbook, columns, header, rows: 0 };
+        let widths = vec![LEAST_WIDTH; header.len()];
+        let mut sheet = Self { workbook, columns, header, rows: 0, widths, formats: Formats::default() };
         let names: Vec<Cell<'static>> = sheet.header.iter().map(|name| Cell::Text(name.clone().into())).collect();
         sheet.push(&names, || "the header".to_owned())?;
+        sheet.sheet()?.set_freeze_panes(1, 0).map_err(failed)?;
         Ok(sheet)
     }
 
@@ -67,10 +101,14 @@ impl Sheet {
     ///
     /// # Errors
     /// When an object is damaged, or does not fit into the sheet: the sheet is then of no use.
-    pub fn rows<'a>(&mut self, objects: impl Iterator<Item = &'a RawDocument>) -> Result<(), WriteError> {
+    pub fn rows<'a>(
+        &mut self,
+        objects: impl Iterator<Item = &'a RawDocument>,
+        referenced: &'a Referenced,
+    ) -> Result<(), WriteError> {
         for object in objects {
             Self::check_rows(u64::from(self.rows))?;
-            let row = self.columns.row(object)?;
+            let row = self.columns.row(object, referenced)?;
             self.push(&row, || {
                 let id = crate::domain::document::integer(object, "public_id").unwrap_or_default();
                 format!("object {id}")
@@ -80,26 +118,33 @@ impl Sheet {
     }
 
     fn push(&mut self, row: &[Cell<'_>], what: impl Fn() -> String) -> Result<(), WriteError> {
-        let sheet = self.workbook.worksheet_from_index(0).map_err(failed)?;
+        let (sheet, formats, at) = (self.workbook.worksheet_from_index(0).map_err(failed)?, &self.formats, self.rows);
         for (column, cell) in (0_u16..).zip(row) {
+            let written = cell.as_text();
+            let text = cell::bare(&written);
+            if text.chars().count() > MAX_CHARACTERS {
+                return Err(WriteError::TooLarge(format!(
+                    "{}: {} has more than {MAX_CHARACTERS} characters, the most for a cell of xlsx; export as csv",
+                    what(),
+                    self.header[usize::from(column)]
+                )));
+            }
+            let width = &mut self.widths[usize::from(column)];
+            *width = text.chars().take(MOST_WIDTH).count().max(*width);
             let written = match cell {
-                Cell::Empty => continue,
-                Cell::Flag(flag) => sheet.write_boolean(self.rows, column, *flag),
-                #[expect(clippy::cast_precision_loss, reason = "the condition leaves numbers that doubles have")]
-                Cell::Integer(number) if has_few_digits(cell) => sheet.write_number(self.rows, column, *number as f64),
-                Cell::Double(number) if number.fract() != 0.0 && has_few_digits(cell) => {
-                    sheet.write_number(self.rows, column, *number)
+                _ if text.is_empty() => continue,
+                _ if at == 0 => sheet.write_string_with_format(at, column, &*text, &formats.header),
+                Cell::Flag(flag) => sheet.write_boolean(at, column, *flag),
+                Cell::Moment(moment) if let Some((days, format)) = formats.of_moment(*moment) => {
+                    sheet.write_number_with_format(at, column, days, format)
                 }
-                // A cell does not distinguish 5.0 from 5.
-                Cell::Double(_) | Cell::Integer(_) => sheet.write_string(self.rows, column, cell.as_text()),
-                Cell::Text(text) if text.chars().count() > MAX_CHARACTERS => {
-                    return Err(WriteError::TooLarge(format!(
-                        "{}: {} has more than {MAX_CHARACTERS} characters, the most for a cell of xlsx; export as csv",
-                        what(),
-                        self.header[usize::from(column)]
-                    )));
+                Cell::Integer(_) | Cell::Double(_) if let Some(number) = number(cell) => {
+                    sheet.write_number(at, column, number)
                 }
-                Cell::Text(text) => sheet.write_string(self.rows, column, &**text),
+                _ if text.starts_with(cell::FORMULA) => {
+                    sheet.write_string_with_format(at, column, &*text, &formats.text)
+                }
+                _ => sheet.write_string(at, column, &*text),
             };
             written.map_err(failed)?;
         }
@@ -107,13 +152,58 @@ impl Sheet {
         Ok(())
     }
 
-    /// Writes the whole file.
+    fn sheet(&mut self) -> Result<&mut Worksheet, WriteError> {
+        self.workbook.worksheet_from_index(0).map_err(failed)
+    }
+
+    /// Writes the whole file. The header stays in sight, and filters the rows.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn finish(mut self, file: impl Write + Send) -> Result<(), WriteError> {
+        let (widths, last) = (std::mem::take(&mut self.widths), self.rows.saturating_sub(1));
+        let sheet = self.sheet()?;
+        for (column, width) in (0_u16..).zip(&widths) {
+            // The button of the filter takes room, too.
+            let width = u32::try_from(*width + 3).unwrap_or(u32::MAX);
+            sheet.set_column_width(column, width).map_err(failed)?;
+        }
+        if let Some(columns) = u16::try_from(widths.len()).ok().and_then(|count| count.checked_sub(1)) {
+            sheet.autofilter(0, 0, last, columns).map_err(failed)?;
+        }
         self.workbook.save_to_writer(file).map_err(failed)
     }
+}
+
+impl Formats {
+    /// The days of a moment since the beginning of time of spreadsheets, which are wrong before March 1900.
+    fn of_moment(&self, moment: DateTime) -> Option<(f64, &Format)> {
+        const DAY: i64 = 86_400_000;
+        /// 1899-12-30 and 1900-03-01.
+        const BEGIN: i64 = -2_209_161_600_000;
+        const FIRST: i64 = -2_203_891_200_000;
+        let millis = moment.timestamp_millis();
+        let format = match () {
+            () if millis % DAY == 0 => &self.day,
+            () if millis % 1000 == 0 => &self.second,
+            () => &self.millisecond,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "the number of days has few digits")]
+        let days = (millis - BEGIN).div_euclid(DAY) as f64 + (millis - BEGIN).rem_euclid(DAY) as f64 / DAY as f64;
+        (millis >= FIRST).then_some((days, format))
+    }
+}
+
+/// A number of which a spreadsheet keeps all digits.
+fn number(cell: &Cell<'_>) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "it has few digits")]
+    let number = match cell {
+        Cell::Integer(number) => *number as f64,
+        Cell::Double(number) if number.fract() != 0.0 || number.abs() < WHOLE => *number,
+        _ => return None,
+    };
+    let is_zero_below = number == 0.0 && number.is_sign_negative();
+    (has_few_digits(cell) && !is_zero_below).then_some(number)
 }
 
 /// Whether a spreadsheet keeps all digits of a number.
@@ -126,4 +216,41 @@ fn has_few_digits(cell: &Cell<'_>) -> bool {
 
 fn failed(error: XlsxError) -> WriteError {
     WriteError::Io(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, rawdoc};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::object_type::ObjectType;
+    use crate::exchange::locale::Locale;
+    use crate::exchange::sheet;
+
+    #[test]
+    fn every_moment_comes_back_to_the_millisecond() {
+        let document = doc! { "public_id": 1, "name": "box", "fields": [{ "name": "at", "type": "date" }] };
+        let raw = bson::RawDocumentBuf::try_from(document).unwrap();
+        let columns = Columns::of(&Arc::new(ObjectType::from_document(&raw).unwrap()), false, true);
+        let moments = [i64::from(i32::MIN) * 1000, -2_203_891_200_001, -2_203_891_200_000, 253_402_300_799_999, 0, -1];
+        let random = (0..5000_i64).map(|step| step * 50_664_523_117 + step);
+        let moments: Vec<i64> = moments.into_iter().chain(random.map(|millis| millis - 2_203_891_200_000)).collect();
+        let moments: Vec<i64> = moments.into_iter().filter(|millis| *millis <= 253_402_300_799_999).collect();
+        let objects: Vec<_> = moments
+            .iter()
+            .map(|millis| {
+                rawdoc! { "public_id": 1_i64, "fields": [{ "name": "at", "value": DateTime::from_millis(*millis) }] }
+            })
+            .collect();
+        let mut sheet = Sheet::begin(columns).unwrap();
+        sheet.rows(objects.iter().map(|object| &**object), &Referenced::new()).unwrap();
+        let mut bytes = Vec::new();
+        sheet.finish(&mut bytes).unwrap();
+        let table = sheet::read(&bytes, None, &Locale::default(), &|_| true).unwrap();
+        assert_eq!(table.rows.len(), moments.len());
+        for ((_, row), millis) in table.rows.iter().zip(moments) {
+            assert_eq!(row[2], *Cell::Moment(DateTime::from_millis(millis)).as_text(), "{millis}");
+        }
+    }
 }

@@ -15,19 +15,21 @@ use super::objects::{LIST, with_fields};
 use super::params::{Parameters, read_order, read_sort};
 use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, operation};
 use super::state::HttpState;
+use crate::exchange::columns::Labels;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::discovery::HostFields;
 use crate::exchange::encoding::{self, TextEncoding};
+use crate::exchange::locale::{self, Locale};
 use crate::plural::counted;
 use crate::query::{Fields, Filter};
-use crate::service::exchange::export::{self as service, ExportAccess, ExportForm, ExportQuery};
+use crate::service::exchange::export::{self as service, ChosenColumns, ExportAccess, ExportForm, ExportQuery};
 use crate::service::exchange::import::{self, ImportQuery, ImportReport, Imported, Importer, Repeat};
 use crate::service::queries::advice;
 use crate::service::{Caller, ErrorCode};
 use crate::store::StoreError;
 
 /// The parameters of an export.
-const EXPORT: [&str; 15] = [
+const EXPORT: [&str; 17] = [
     "type_id",
     "format",
     "filter",
@@ -35,6 +37,8 @@ const EXPORT: [&str; 15] = [
     "order",
     "active",
     "columns",
+    "headings",
+    "values",
     "delimiter",
     "quoting",
     "encoding",
@@ -51,6 +55,9 @@ const OF_HOSTS: [(&str, &[&str]); 4] = [
     ("group_by", &["ansible"]),
     ("port", &["prometheus-sd"]),
 ];
+
+/// The options of tables.
+const OF_TABLES: [&str; 3] = ["columns", "headings", "values"];
 
 /// The options of CSV files.
 const OF_CSV: [&str; 4] = ["delimiter", "quoting", "encoding", "bom"];
@@ -113,10 +120,14 @@ async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> 
     {
         return Err(ApiError::parameter(name, "goes with format=csv only"));
     }
-    let columns = sent.one_of("columns", &["fields", "all"])?;
-    if columns.is_some() && !is_table {
-        return Err(ApiError::parameter("columns", "goes with tables only: format=csv or xlsx"));
+    if !is_table && let Some(name) = OF_TABLES.iter().find(|name| sent.get(name).is_some()) {
+        return Err(ApiError::parameter(name, "goes with tables only: format=csv or xlsx"));
     }
+    let columns = chosen_columns(sent)?;
+    let labels = Labels {
+        in_header: sent.one_of("headings", &["names", "labels"])? == Some("labels"),
+        of_options: sent.one_of("values", &["names", "labels"])? == Some("labels"),
+    };
     let hosts = host_fields(sent, format)?;
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     if type_id.is_none() && is_table {
@@ -139,7 +150,22 @@ async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> 
         Ok((filter, read_sort(sent, read_order(sent)?, &LIST, fields.as_ref())?))
     };
     let (filter, sort) = with_fields(state, caller, sent, read).await?;
-    Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all"), hosts })
+    Ok(ExportQuery { type_id, filter, sort, form, columns, labels, hosts })
+}
+
+/// The columns of a table.
+fn chosen_columns(sent: &Parameters) -> Result<ChosenColumns, ApiError> {
+    match sent.get("columns") {
+        None | Some("fields") => Ok(ChosenColumns::Fields),
+        Some("all") => Ok(ChosenColumns::All),
+        Some(names) => {
+            let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+            if names.iter().any(String::is_empty) {
+                return Err(ApiError::parameter("columns", "must be fields, all, or headings with commas"));
+            }
+            Ok(ChosenColumns::Named(names))
+        }
+    }
 }
 
 /// The fields that have a meaning for another tool.
@@ -199,7 +225,21 @@ fn plain(name: &str) -> String {
 }
 
 /// The parameters of an import.
-const IMPORT: [&str; 9] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding", "sheet", "trim", "again"];
+const IMPORT: [&str; 13] = [
+    "type_id",
+    "format",
+    "key",
+    "dry_run",
+    "delimiter",
+    "encoding",
+    "sheet",
+    "decimal",
+    "dates",
+    "true",
+    "false",
+    "trim",
+    "again",
+];
 
 operation! {
     /// Create and change objects from a file: all of its lines, or none.
@@ -275,10 +315,7 @@ fn import_query(
     if format != "xlsx" && sheet.is_some() {
         return Err(ApiError::parameter("sheet", "goes with format=xlsx only"));
     }
-    let trim = sent.get("trim").is_none() || sent.flag("trim")?;
-    if format == "ndjson" && !trim {
-        return Err(ApiError::parameter("trim", "goes with tables only: texts of JSON are never trimmed"));
-    }
+    let locale = locale_of(sent, format)?;
     let form = match format {
         "csv" => import::ImportForm::Csv { delimiter, encoding: encoding.or(said_encoding) },
         "xlsx" => import::ImportForm::Xlsx { sheet },
@@ -290,5 +327,16 @@ fn import_query(
     if key.as_deref() == Some("") {
         return Err(ApiError::parameter("key", "is empty; name a field, or leave it out for new objects"));
     }
-    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, trim, repeat })
+    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, locale, repeat })
+}
+
+/// How the cells of a table are read.
+fn locale_of(sent: &Parameters, format: &str) -> Result<Locale, ApiError> {
+    let trim = sent.get("trim").is_none() || sent.flag("trim")?;
+    let mut of_tables = locale::OPTIONS.into_iter().filter(|name| sent.get(name).is_some());
+    let of_tables = of_tables.next().or_else(|| (!trim).then_some("trim"));
+    if let Some(name) = of_tables.filter(|_| format == "ndjson") {
+        return Err(ApiError::parameter(name, "goes with tables only: format=csv or xlsx"));
+    }
+    Locale::read(trim, |name| sent.get(name)).map_err(|(name, reason)| ApiError::parameter(name, reason))
 }

@@ -16,12 +16,13 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::package::{FORMAT, FileEntry, HistorySince, MANIFEST, Manifest, PackagePart};
 use super::{MovingError, ids};
 use crate::domain::schema::is_kebab_case;
+use crate::exchange::columns::Labels;
 use crate::exchange::csv::CsvStyle;
 use crate::exchange::discovery::HostFields;
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
 use crate::query::{Filter, Sort};
-use crate::service::exchange::export::{ExportAccess, ExportForm, ExportQuery, export_objects};
+use crate::service::exchange::export::{ChosenColumns, ExportAccess, ExportForm, ExportQuery, export_objects};
 use crate::service::history::kept;
 use crate::service::{ServiceError, Services};
 use crate::store::{Copying, Documents, Dump, StoreError};
@@ -331,7 +332,8 @@ impl Tables<'_> {
                 sort: Sort::by("public_id", false),
                 form: ExportForm::Csv(style),
                 hosts: HostFields::default(),
-                all_columns: true,
+                columns: ChosenColumns::All,
+                labels: Labels::default(),
             };
             let mut export =
                 export_objects(services, ExportAccess::Operator, query).await.map_err(MovingError::Table)?;

@@ -30,7 +30,7 @@ pub(super) const DECISIONS: usize = 32;
 
 /// The largest id that a client may choose. The counter continues after the largest id. After this one there are seven
 /// million million ids that every JSON reader keeps exact: up to 9,007,199,254,740,991.
-const MAX_WANTED_ID: i64 = 9_000_000_000_000_000;
+pub(crate) const MAX_WANTED_ID: i64 = 9_000_000_000_000_000;
 
 /// What a list route answers.
 pub enum Listed {

@@ -168,9 +168,16 @@ pub struct ExportParameters {
     /// `true` leaves out inactive objects.
     #[param(required = false, default = false)]
     pub active: bool,
-    /// For tables: id, state and fields, or all members of objects.
-    #[param(required = false, schema_with = export_columns)]
+    /// For tables: `fields` (id, state and fields; the default), `all` (all members of objects, too), or headings with
+    /// commas between them: `hostname,rack=rack/name`.
+    #[param(required = false, min_length = 1, format = "columns")]
     pub columns: String,
+    /// For tables: whether headings are names of fields, or labels where these are unambiguous.
+    #[param(required = false, schema_with = names_or_labels)]
+    pub headings: String,
+    /// For tables: whether options are written by their names, or by their labels where these are unambiguous.
+    #[param(required = false, schema_with = names_or_labels)]
+    pub values: String,
     /// For CSV: the character between two cells.
     #[param(required = false, schema_with = delimiter)]
     pub delimiter: String,
@@ -222,6 +229,18 @@ pub struct ImportParameters {
     /// For xlsx: the name of the sheet, or its number from 1; by default the first one.
     #[param(required = false, min_length = 1)]
     pub sheet: String,
+    /// For tables: the sign before decimals; a point by default.
+    #[param(required = false, schema_with = decimal)]
+    pub decimal: String,
+    /// For tables: the order of dates (`dmy`: 31.01.2026), or a pattern of strftime (`%d.%m.%Y`). ISO 8601 is always read.
+    #[param(required = false, min_length = 1, max_length = 200, format = "date-form")]
+    pub dates: String,
+    /// For tables: words for yes, with commas between them, in any case, in addition to `true`, `yes` and `1`.
+    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
+    pub r#true: String,
+    /// For tables: words for no, with commas between them, in any case, in addition to `false`, `no` and `0`.
+    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
+    pub r#false: String,
     /// For tables: `false` keeps the blanks at the edges of cells, and the Unicode form of their letters.
     #[param(required = false, default = true)]
     pub trim: bool,
@@ -498,14 +517,17 @@ fn changes_view() -> Schema {
     words(said, &["native", "render", "ids"]).default(Some("native".into())).into()
 }
 
-fn export_columns() -> Schema {
-    let said = "For tables: id, state and fields, or everything that objects have.";
-    words(said, &["fields", "all"]).default(Some("fields".into())).into()
+fn names_or_labels() -> Schema {
+    words("For tables: names or labels.", &["names", "labels"]).default(Some("names".into())).into()
 }
 
 fn delimiter() -> Schema {
     let said = "For CSV: what stands between two cells; a comma when nothing is said.";
     words(said, &[",", ";", "\t", "|", "comma", "semicolon", "tab", "pipe"]).into()
+}
+
+fn decimal() -> Schema {
+    words("For tables: the sign before decimals; a point when nothing is said.", &[".", ","]).into()
 }
 
 fn quoting() -> Schema {

@@ -1,9 +1,10 @@
 //! Exports objects as files: the selection, the form, and the writing of the file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::raw::RawDocument;
 use bson::{Bson, doc};
@@ -15,7 +16,7 @@ use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_input::read_fields;
 use crate::domain::object_type::Field;
-use crate::exchange::columns::Columns;
+use crate::exchange::columns::{Columns, Heading, Labels, Referenced};
 use crate::exchange::csv::{self, CsvStyle};
 use crate::exchange::discovery::{AnsibleInventory, HostFields, HostObject, MOST_HOSTS, PrometheusTargets};
 use crate::exchange::xlsx::Sheet;
@@ -27,15 +28,19 @@ use crate::service::error_code::ErrorCode;
 use crate::service::objects::rendering::EDIT;
 use crate::service::resource::{Categories, Objects, Resource, Types as TypesResource};
 use crate::service::services::Services;
-use crate::service::types::catalog::{Types, VIEW_TYPES};
+use crate::service::types::catalog::{TypeEntry, Types, VIEW_TYPES};
 use crate::service::types::late::Screen;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{Documents, FindQuery, Store, StoreError};
 use crate::suggest;
 
 /// How many chunks are written at a time, ahead of the one that is being sent.
 const AHEAD: usize = 2;
 /// How many bytes of a finished file are read at a time.
 const CHUNK: usize = 1024 * 1024;
+/// How many referenced objects are read at a time.
+const REFERENCED: usize = 1000;
+/// How many bytes they have at most.
+const MOST_REFERENCED: usize = 32 * 1024 * 1024;
 
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +80,24 @@ pub struct ExportQuery {
     pub sort: Sort,
     /// The form of the file.
     pub form: ExportForm,
-    /// Whether a table has columns beyond id, state and fields.
-    pub all_columns: bool,
+    /// Which columns a table has.
+    pub columns: ChosenColumns,
+    /// Where a table has labels.
+    pub labels: Labels,
     /// For hosts: which fields have a meaning.
     pub hosts: HostFields,
+}
+
+/// The columns of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ChosenColumns {
+    /// Id, state and fields.
+    #[default]
+    Fields,
+    /// Everything that objects have.
+    All,
+    /// Those with these headings, in this order.
+    Named(Vec<String>),
 }
 
 /// The caller whose access lists apply to an export or an import.
@@ -131,7 +150,8 @@ pub async fn export_objects(
     if let Some(visible) = access.visible(&types) {
         filter = filter.guarded_by(visible);
     }
-    let columns = entry.map(|entry| Columns::of(&entry.object_type, query.all_columns, passwords));
+    let columns = entry.map(|entry| access.columns(&types, entry, &query.columns)).transpose()?;
+    let columns = columns.map(|columns| columns.labelled(query.labels));
     let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());
     let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
     let is_file = query.form.may_refuse() || matches!(query.form, ExportForm::Xlsx);
@@ -162,12 +182,16 @@ pub async fn export_objects(
         (ExportForm::Csv(style), Some(columns)) => {
             let header = csv::header(&columns, style)?;
             let ahead = if query.form.may_refuse() { 1 } else { AHEAD };
-            let rows = written(documents, ahead, move |chunk| csv::rows(&columns, style, chunk.iter()));
+            let referring = referring(services, &columns, documents);
+            let rows = written(referring, ahead, move |(chunk, referenced)| {
+                csv::rows(&columns, style, chunk.iter(), &referenced)
+            });
             stream::once(async { Ok(header) }).chain(rows).boxed()
         }
         (ExportForm::Xlsx, Some(columns)) => {
             Sheet::check_rows(chunks.total)?;
-            whole(spreadsheet(columns, documents).await?)
+            let referring = referring(services, &columns, documents);
+            whole(spreadsheet(columns, referring).await?)
         }
         (ExportForm::Csv(_) | ExportForm::Xlsx, None) => {
             return Err(ServiceError::refused(
@@ -185,11 +209,7 @@ impl ExportAccess<'_> {
     ///
     /// # Errors
     /// As [`TypeEntry::permit`](crate::service::types::catalog::TypeEntry::permit).
-    pub(crate) fn permit(
-        self,
-        entry: &crate::service::types::catalog::TypeEntry,
-        permission: Permission,
-    ) -> Result<(), ServiceError> {
+    pub(crate) fn permit(self, entry: &TypeEntry, permission: Permission) -> Result<(), ServiceError> {
         match self {
             Self::Of(caller) => entry.permit(caller, permission),
             Self::Operator => Ok(()),
@@ -260,6 +280,41 @@ impl ExportAccess<'_> {
             return Err(ServiceError::refused(ErrorCode::ParameterInvalid, message));
         }
         Ok(())
+    }
+
+    /// The columns of a table of objects of the type.
+    fn columns(self, types: &Types, entry: &TypeEntry, chosen: &ChosenColumns) -> Result<Columns, ServiceError> {
+        let object_type = &entry.object_type;
+        let passwords = self.may_see_passwords();
+        let names = match chosen {
+            ChosenColumns::Fields => return Ok(Columns::of(object_type, false, passwords)),
+            ChosenColumns::All => return Ok(Columns::of(object_type, true, passwords)),
+            ChosenColumns::Named(names) => names,
+        };
+        let refused = |reason: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("columns: {reason}"));
+        let (unseen, mut headings, mut targets) = (self.unseen(types), Vec::new(), Vec::new());
+        for name in names {
+            let heading = Heading::read(name, object_type).map_err(|reason| refused(format!("{name}: {reason}")))?;
+            if headings.contains(&heading) {
+                return Err(refused(format!("{name} is there twice")));
+            }
+            if let Heading::Field(position) = heading
+                && object_type.fields[position].is_password()
+                && !passwords
+            {
+                return Err(refused(format!("{name} is a password field, which needs the right {EDIT}")));
+            }
+            if let Heading::Link { type_name, .. } = &heading {
+                let mut named = types.iter().filter(|entry| entry.object_type.name == *type_name);
+                if let Some(entry) = named.find(|entry| !unseen.contains(&entry.object_type.public_id)) {
+                    self.permit(entry, Permission::Read)?;
+                    targets.push(Arc::clone(&entry.object_type));
+                }
+            }
+            headings.push(heading);
+        }
+        let target = |name: &str| targets.iter().find(|target| target.name == name).cloned();
+        Columns::named(object_type, &headings, target).map_err(refused)
     }
 
     fn may_see_categories(self) -> bool {
@@ -371,14 +426,55 @@ fn discovered(hosts: Hosts, documents: ChunkStream) -> Bytes {
     chunk(b"[").chain(targets).chain(chunk(b"]\n")).boxed()
 }
 
+/// Adds to each chunk the objects of which its rows show values.
+fn referring(services: &Services, columns: &Columns, documents: ChunkStream) -> ReferringStream {
+    let state = Arc::new((Arc::clone(&services.store), columns.clone(), services.max_time));
+    let found = documents.and_then(move |chunk| {
+        let state = Arc::clone(&state);
+        async move {
+            let (store, columns, max_time) = &*state;
+            let wanted = columns.referenced(chunk.iter());
+            let referenced = referenced(&**store, *max_time, &wanted).await?;
+            Ok((chunk, referenced))
+        }
+    });
+    found.boxed()
+}
+
+/// The objects of these types with these ids.
+async fn referenced(
+    store: &dyn Store,
+    max_time: Duration,
+    wanted: &BTreeSet<(i64, i64)>,
+) -> Result<Referenced, ServiceError> {
+    let (mut found, wanted) = (Referenced::new(), wanted.iter().copied().collect::<Vec<_>>());
+    for some in wanted.chunks(REFERENCED) {
+        let ids = some.iter().map(|(_, id)| Bson::Int64(*id)).collect();
+        let types: BTreeSet<i64> = some.iter().map(|(type_id, _)| *type_id).collect();
+        // Types other than these may be hidden from the caller.
+        let filter = Filter::one_of("public_id", ids)
+            .and(Filter::one_of("type_id", types.into_iter().map(Bson::Int64).collect()));
+        let mut query = FindQuery::new(filter, max_time);
+        query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1, "fields": 1}, &query.filter)?);
+        let documents = store.find(Objects::COLLECTION, &query.within(MOST_REFERENCED)).await?;
+        for object in documents.iter() {
+            if let (Some(type_id), Some(id)) = (integer(object, "type_id"), integer(object, "public_id")) {
+                found.insert((type_id, id), object.to_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
 type ChunkStream = BoxStream<'static, Result<Documents, ServiceError>>;
+type ReferringStream = BoxStream<'static, Result<(Documents, Referenced), ServiceError>>;
 type Bytes = BoxStream<'static, Result<Vec<u8>, ServiceError>>;
 
 /// The chunks as text, written on other threads than those that answer requests, a bounded number at a time.
-fn written(
-    documents: ChunkStream,
+fn written<T: Send + 'static>(
+    documents: BoxStream<'static, Result<T, ServiceError>>,
     ahead: usize,
-    write: impl Fn(Documents) -> Result<Vec<u8>, WriteError> + Send + Sync + 'static,
+    write: impl Fn(T) -> Result<Vec<u8>, WriteError> + Send + Sync + 'static,
 ) -> Bytes {
     let write = Arc::new(write);
     let texts = documents.map(move |chunk| {
@@ -413,10 +509,10 @@ async fn on_disk(mut bytes: Bytes) -> Result<File, ServiceError> {
 }
 
 /// Writes the rows to disk, because the format needs all of them before it can be sent.
-async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<File, ServiceError> {
+async fn spreadsheet(columns: Columns, mut documents: ReferringStream) -> Result<File, ServiceError> {
     let mut sheet = worked(move || Sheet::begin(columns)).await?;
-    while let Some(chunk) = documents.try_next().await? {
-        sheet = worked(move || sheet.rows(chunk.iter()).map(|()| sheet)).await?;
+    while let Some((chunk, referenced)) = documents.try_next().await? {
+        sheet = worked(move || sheet.rows(chunk.iter(), &referenced).map(|()| sheet)).await?;
     }
     let finished = worked(move || {
         let failed = |error: std::io::Error| WriteError::Io(error.to_string());

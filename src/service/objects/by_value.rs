@@ -11,6 +11,7 @@ use crate::domain::acl::Permission;
 use crate::domain::object_fields::{FieldValue, ValueKind};
 use crate::domain::object_input::ObjectInput;
 use crate::exchange::cell;
+use crate::exchange::locale::Locale;
 use crate::service::accounts::directory::Caller;
 use crate::service::claims::changes::owners;
 use crate::service::claims::rules::{Rule, Rules};
@@ -112,7 +113,7 @@ fn aim<'a>(entry: &'a TypeEntry, rule: Option<&'a Rule>, place: &ByValue) -> Res
     let refused = |reason| ServiceError::refused(ErrorCode::ParameterInvalid, format!("value: {reason}"));
     let value = match ValueKind::named(&field.kind) {
         ValueKind::Text => Bson::from(place.value.as_str()),
-        kind => cell::read(kind, &place.value).map_err(refused)?,
+        kind => cell::read(kind, &place.value, &Locale::default()).map_err(refused)?,
     };
     let claim = rule.claim(&value).ok_or_else(|| refused("null is no value of one object".to_owned()))?;
     Ok(Aim { entry, rule, value, claim })

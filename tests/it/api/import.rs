@@ -63,14 +63,21 @@ async fn server(app: &TestApp) -> i64 {
 }
 
 on_each_store! {
-    async fn a_column_of_a_member_tells_how_the_field_of_its_name_is_written(app) {
+    async fn a_heading_that_is_the_name_of_a_field_means_the_field(app) {
         let kind = app.create_type("server", &[("hostname", "text"), ("status", "text")]).await;
-        let answer = import(app, &format!("type_id={kind}"), "hostname,status\nweb-1,in use\n").await;
-        assert_eq!(errors(&answer), at(&[(2, "status")]));
-        let reason = "must be true, false, yes, no, 1, 0 or empty; for the field of this name the column is fields.status";
-        assert_eq!(answer.json()["report"]["errors"][0]["reason"], reason);
-        let answer = import(app, &format!("type_id={kind}"), "hostname,fields.status\nweb-1,in use\n").await;
+        let target = format!("type_id={kind}");
+        let answer = import(app, &target, "public_id,hostname,status,object.status\n900,web-1,in use,false\n").await;
         assert_eq!(counts(&answer), (1, 0, 0));
+        let stored = app.get("/objects/900/native").await.json();
+        assert_eq!((&stored["status"], values(app, 900).await["status"].clone()), (&json!(false), json!("in use")));
+        let table = export(app, &format!("{target}&columns=all")).await;
+        assert!(table.starts_with("public_id,active,object.status,version,"), "{table}");
+        assert!(table.lines().next().is_some_and(|header| header.ends_with(",hostname,status")), "{table}");
+        assert_eq!(counts(&import(app, &target, table).await), (0, 0, 1));
+        // Files of older versions have this prefix.
+        assert_eq!(counts(&import(app, &target, "public_id,fields.status\n900,in use\n").await), (0, 0, 1));
+        assert_eq!(errors(&import(app, &target, "status,fields.status\na,b\n").await), at(&[(1, "status")]));
+        assert_eq!(errors(&import(app, &target, "object.status\nin use\n").await), at(&[(2, "status")]));
     }
 
     async fn a_file_that_is_no_table_tells_what_it_may_be(app) {

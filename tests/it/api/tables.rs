@@ -278,6 +278,150 @@ on_each_store! {
         assert_eq!(import(app, &target, file).await.json()["created"], 2);
     }
 
+    async fn a_spreadsheet_of_a_colleague_is_imported_in_one_call(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        let mut racks = Vec::new();
+        for number in 1..=3 {
+            racks.push(app.create_object(rack, &json!({"name": format!("Schrank {number}")})).await);
+        }
+        let field = |kind: &str, name: &str, label: &str| json!({"type": kind, "name": name, "label": label});
+        let mut fields = vec![
+            field("text", "name", "Bezeichnung"), field("number", "price", "Preis (\u{20ac})"),
+            field("date", "bought", "Gekauft am"), field("checkbox", "rented", "Gemietet"),
+            field("select", "status", "Zustand"), field("ref", "rack", "Schrank"), field("text", "maker", "Hersteller"),
+        ];
+        fields[0]["required"] = json!(true);
+        fields[4]["options"] = json!([{"name": "live", "label": "in Betrieb"}, {"name": "gone", "label": "au\u{df}er Betrieb"}]);
+        let kind = app.created("/types/", &json!({"name": "device", "author_id": 1, "fields": fields})).await;
+        let mut file = "Bezeichnung;Preis (\u{20ac});Gekauft am;Gemietet;status;Schrank=rack/name;Hersteller\r\n".to_owned();
+        for number in 1..=300 {
+            let status = if number % 3 == 0 { "au\u{df}er Betrieb" } else { "in Betrieb" };
+            file += &format!(
+                "Ger\u{e4}t {number} ;{number},25;{:02}.{:02}.2024;{};{status};Schrank {};K\u{e4}rcher\r\n",
+                number % 28 + 1, number % 12 + 1, ["ja", "Nein"][number % 2], number % 3 + 1
+            );
+        }
+        let bytes = |character: char| if character == '\u{20ac}' { 0x80 } else { u8::try_from(u32::from(character)).expect("it is short") };
+        let file: Vec<u8> = file.chars().map(bytes).collect();
+        let target = format!("type_id={kind}&encoding=windows-1252&decimal=,&dates=dmy&true=ja&false=nein");
+        let answer = import(app, &target, file.clone()).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["created"]), (200, &json!(300)), "{}", answer.text);
+        let objects = app.get(&format!("/objects/?limit=0&filter={{\"type_id\":{kind}}}")).await.json();
+        let objects = objects["results"].as_array().expect("objects").clone();
+        assert_eq!(objects.len(), 300);
+        for (number, object) in (1_usize..).zip(objects) {
+            let fields = object["fields"].as_array().expect("fields");
+            let value = |name: &str| fields.iter().find(|entry| entry["name"] == name).expect("a field")["value"].clone();
+            assert_eq!(value("name"), format!("Ger\u{e4}t {number}"));
+            assert_eq!(value("price").as_f64(), u32::try_from(number).ok().map(|number| f64::from(number) + 0.25));
+            let day = format!("2024-{:02}-{:02}T00:00:00Z", number % 12 + 1, number % 28 + 1);
+            let millis = bson::DateTime::parse_rfc3339_str(day).expect("a day").timestamp_millis();
+            assert_eq!(value("bought"), json!({"$date": millis}), "{number}");
+            assert_eq!(value("rented"), number % 2 == 0);
+            assert_eq!(value("status"), ["gone", "live", "live"][number % 3]);
+            assert_eq!(value("rack"), racks[number % 3]);
+            assert_eq!(value("maker"), "K\u{e4}rcher");
+            assert_eq!(object["status"], true);
+        }
+        import(app, &target, file).await.error(409, "import_repeated");
+    }
+
+    async fn numbers_dates_and_words_are_read_as_the_request_says(app) {
+        let kind = app.create_type("box", &[("name", "text"), ("size", "number"), ("day", "date"), ("on", "checkbox")]).await;
+        let target = format!("type_id={kind}&decimal=,&dates=mdy&true=x,ja&false=nein");
+        let refused = import(app, &target, "name;size;day;on\na;1.234;31.12.2024;vielleicht\n").await;
+        let told = |field: &str, reason: &str| (2, field.to_owned(), reason.to_owned());
+        assert_eq!(errors(&refused), [
+            told("size", "must be a number, with a comma for decimals, or empty"),
+            told("day", "must be a date such as 01/31/2026, an ISO 8601 date or moment (2026-01-31 or 2026-01-31T12:00:00Z), or empty"),
+            told("on", "must be x, ja, nein, true, false, yes, no, 1, 0 or empty"),
+        ]);
+        let good = import(app, &target, "name;size;day;on\na;1234,5;12/31/2024;X\nb;7;2024-12-31;no\n").await;
+        assert_eq!(good.json()["created"], 2, "{}", good.text);
+        assert_eq!((values(app, "size").await, values(app, "on").await), (vec![json!(1234.5), json!(7)], vec![json!(true), json!(false)]));
+        let days = values(app, "day").await;
+        assert_eq!(days[0], days[1]);
+        let pattern = import(app, &format!("type_id={kind}&key=name&dates=%25d.%25m.%25y"), "name,day\na,31.12.24\n").await;
+        assert_eq!(pattern.json()["unchanged"], 1, "{}", pattern.text);
+        // A sheet has numbers, and perhaps texts of the same form.
+        let row = |cells: &str| format!("<row r=\"1\">{}{}</row><row r=\"2\">{cells}</row>", text("A1", "name"), text("B1", "size"));
+        for cell in ["<c r=\"B2\"><v>2.5</v></c>".to_owned(), text("B2", "2,5")] {
+            let file = book(&[&row(&format!("{}{cell}", text("A2", "a")))]);
+            let answer = import(app, &format!("{target}&format=xlsx&key=name"), file).await;
+            assert_eq!((answer.status.as_u16(), &values(app, "size").await[0]), (200, &json!(2.5)), "{}", answer.text);
+        }
+    }
+
+    async fn an_option_that_is_none_is_refused_by_its_name(app) {
+        let kind = app.create_type("box", &[("name", "text")]).await;
+        for (option, reason) in [
+            ("decimal=;", "must be . or ,"),
+            ("dates=ydm", "must be ymd, dmy, mdy, or a pattern with a whole date, such as %d.%m.%Y or %d.%m.%y %H:%M"),
+            ("dates=%25d.%25m", "must be ymd, dmy, mdy, or a pattern with a whole date, such as %d.%m.%Y or %d.%m.%y %H:%M"),
+            ("true=", "must be words with commas, at most 200 characters"),
+            ("true=x&false=X", "has the word x, which true has too"),
+            ("format=ndjson&dates=dmy", "goes with tables only: format=csv or xlsx"),
+        ] {
+            let refused = import(app, &format!("type_id={kind}&{option}"), "name\na\n").await;
+            let message = refused.error(400, "parameter_invalid")["message"].clone();
+            let name = option.rsplit('&').next().and_then(|last| last.split('=').next()).expect("a name");
+            assert_eq!(message, format!("{name}: {reason}"));
+        }
+        import(app, &format!("type_id={kind}&date=dmy"), "name\na\n").await.error(400, "parameter_invalid");
+    }
+
+    async fn lines_of_one_file_refer_to_each_other_by_name(app) {
+        let body = json!({"name": "place", "author_id": 1, "fields": [
+            {"type": "text", "name": "name", "label": "Name"}, {"type": "ref", "name": "within", "label": "Within", "required": false},
+        ]});
+        let kind = app.created("/types/", &body).await;
+        let house = app.create_object(kind, &json!({"name": "house"})).await;
+        let file = "name,within=place/name\nroom,floor\nfloor,house\nrack,room\n";
+        let target = format!("type_id={kind}");
+        let dry = import(app, &format!("{target}&dry_run=true"), file).await;
+        assert_eq!((&dry.json()["created"], &dry.json()["lines"][0]), (&json!(3), &json!({"line": 2, "action": "created"})), "{}", dry.text);
+        let answer = import(app, &target, file).await;
+        assert_eq!(answer.json()["created"], 3, "{}", answer.text);
+        let ids: Vec<i64> = answer.json()["lines"].as_array().expect("lines").iter().map(|line| line["public_id"].as_i64().expect("an id")).collect();
+        assert_eq!(values(app, "within").await, [json!(null), json!(ids[1]), json!(house), json!(ids[0])]);
+        // With a key the second time changes nothing, and a new line finds what is stored and what is not yet.
+        let more = format!("{file}shelf,new rack\nnew rack,house\n");
+        let answer = import(app, &format!("{target}&key=name"), more).await;
+        assert_eq!((&answer.json()["created"], &answer.json()["unchanged"]), (&json!(2), &json!(3)), "{}", answer.text);
+        let refused = import(app, &target, "name,within=place/name\na,b\nc,c2\nc2,\nc2,\n").await;
+        let told = |line, reason: &str| (line, "within".to_owned(), reason.to_owned());
+        let both = [told(2, "no place has this name"), told(3, "several objects of the type place have this name")];
+        assert_eq!(errors(&refused), both);
+        // A line that renames an object takes its old name away.
+        let renamed = format!("public_id,name,within=place/name\n{house},home,\n,hut,home\n,tent,house\n");
+        assert_eq!(errors(&import(app, &target, renamed).await), [told(4, "no place has this name")]);
+    }
+
+    async fn two_columns_together_say_which_object_is_meant(app) {
+        let rack = app.create_type("rack", &[("name", "text"), ("site", "text")]).await;
+        let kind = app.create_type("host", &[("name", "text"), ("rack", "ref")]).await;
+        let mut ids = Vec::new();
+        for (name, site) in [("r1", "Oslo"), ("r1", "Bergen"), ("r2", "Oslo"), ("r2", "Oslo")] {
+            ids.push(app.create_object(rack, &json!({"name": name, "site": site})).await);
+        }
+        let target = format!("type_id={kind}");
+        let header = "name,rack=rack/name,rack.site=rack/site";
+        let answer = import(app, &target, format!("{header}\na,r1,Bergen\nb,r1,Oslo\nc,,Oslo\nd,public_id={},\n", ids[3])).await;
+        assert_eq!(answer.json()["created"], 4, "{}", answer.text);
+        let racks = values(app, "rack").await;
+        assert_eq!(racks[4..], [json!(ids[1]), json!(ids[0]), json!(null), json!(ids[3])]);
+        let refused = import(app, &target, format!("{header}\na,r2,Oslo\nb,r1,Rome\nc,r1,\n")).await;
+        let told = |line, reason: &str| (line, "rack".to_owned(), reason.to_owned());
+        assert_eq!(errors(&refused), [
+            told(2, "several objects of the type rack have this name and site"),
+            told(3, "no rack has this name and site"),
+            told(4, "site: needs a value beside that of name"),
+        ]);
+        let alone = import(app, &target, "name,rack.site=rack/site\na,Oslo\n").await;
+        let reason = "is a further value of rack; it needs a column rack=rack/<field> beside it";
+        assert_eq!(errors(&alone), [(1, "rack.site=rack/site".to_owned(), reason.to_owned())]);
+    }
+
     async fn files_that_are_no_table_have_words_of_their_own(app) {
         let kind = app.create_type("host", &[("name", "text")]).await;
         let old = [&b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"[..], &[0; 600]].concat();

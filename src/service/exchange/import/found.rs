@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
-use super::rows::{ImportRows, Row, RowReading};
+use super::rows::{ImportRows, LinkValue, Row, RowReading, text_of_all};
 use crate::domain::document::integer;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
@@ -99,21 +99,28 @@ impl FoundObjects {
                 let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
                 telling(&documents, name)?;
                 let mut keys = std::mem::take(&mut found.keys);
-                collect(&documents, name, &mut keys, |value| found.key_text(value))?;
+                collect(&documents, &mut keys, |fields| found.key_text(value_of(fields, name)?))?;
                 found.keys = keys;
                 found.push(documents, &is_seen);
             }
         }
         for (index, link) in rows.links.iter().enumerate() {
             let mut matches = Matches::new();
-            let values = distinct(rows.list.iter().filter_map(|row| row.links[index].as_ref()));
-            for values in values.chunks(AT_ONCE) {
-                let filter = having(link.target.object_type.public_id, &link.field, values)?;
+            let names: Vec<&str> = link.parts.iter().map(|(_, name)| name.as_str()).collect();
+            for values in distinct_links(rows.list.iter().map(|row| &row.links[index])).chunks(AT_ONCE) {
+                let mut filter = Filter::equals("type_id", link.target.object_type.public_id);
+                for (part, name) in names.iter().enumerate() {
+                    let values = distinct(values.iter().map(|values| &values[part]));
+                    filter = filter.and(having(link.target.object_type.public_id, name, &values)?);
+                }
                 let mut query = FindQuery::new(filter, services.max_time);
                 query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
                 let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
-                telling(&documents, &link.field)?;
-                collect(&documents, &link.field, &mut matches, key_text)?;
+                telling(&documents, names[0])?;
+                collect(&documents, &mut matches, |fields| {
+                    let values: Option<Vec<&Bson>> = names.iter().map(|name| value_of(fields, name)).collect();
+                    text_of_all(values?.into_iter())
+                })?;
             }
             found.links.push(matches);
         }
@@ -162,9 +169,9 @@ impl FoundObjects {
         }
     }
 
-    /// The objects that a column's value refers to.
-    pub(super) fn by_link(&self, link: usize, value: &Bson) -> Match<'_> {
-        Match::of(key_text(value).and_then(|text| self.links.get(link)?.get(&text)))
+    /// The stored objects that a column refers to by values with this text.
+    pub(super) fn by_link(&self, link: usize, text: &str) -> &[i64] {
+        self.links.get(link).and_then(|matches| matches.get(text)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -180,6 +187,18 @@ fn telling(documents: &Documents, field: &str) -> Result<(), ServiceError> {
 fn distinct<'a>(values: impl Iterator<Item = &'a Bson>) -> Vec<Bson> {
     let mut seen = HashSet::new();
     values.filter(|value| key_text(value).is_some_and(|text| seen.insert(text))).cloned().collect()
+}
+
+fn distinct_links<'a>(links: impl Iterator<Item = &'a LinkValue>) -> Vec<&'a [Bson]> {
+    let mut seen = HashSet::new();
+    let values = links.filter(|link| link.text().is_some_and(|text| seen.insert(text)));
+    values
+        .filter_map(|link| if let LinkValue::Values(values) = link { Some(values.as_slice()) } else { None })
+        .collect()
+}
+
+fn value_of<'a>(fields: &'a [FieldValue], name: &str) -> Option<&'a Bson> {
+    fields.iter().find(|entry| entry.name == name).map(|entry| &entry.value)
 }
 
 /// The objects of a type whose field has one of the values.
@@ -198,15 +217,13 @@ async fn claiming(services: &Services, rule: &Rule, values: &[Bson]) -> Result<F
 
 fn collect(
     documents: &Documents,
-    field: &str,
     matches: &mut Matches,
-    text_of: impl Fn(&Bson) -> Option<String>,
+    text_of: impl Fn(&[FieldValue]) -> Option<String>,
 ) -> Result<(), ServiceError> {
     for object in documents.iter() {
         let corrupt = |error: bson::error::Error| StoreError::Corrupt { what: format!("a stored object: {error}") };
         let fields = read_fields(Document::try_from(object).map_err(corrupt)?.get("fields"));
-        let value = fields.iter().find(|entry: &&FieldValue| entry.name == field).map(|entry| &entry.value);
-        if let (Some(text), Some(id)) = (value.and_then(&text_of), integer(object, "public_id")) {
+        if let (Some(text), Some(id)) = (text_of(&fields), integer(object, "public_id")) {
             let known = matches.entry(text).or_default();
             if known.len() < MOST_NAMED && !known.contains(&id) {
                 known.push(id);

@@ -30,13 +30,14 @@ pub use self::rows::ImportForm;
 
 use self::found::FoundObjects;
 use self::journal::ImportNote;
-use self::plan::{ImportPlan, Planner, What};
+use self::plan::{ImportPlan, PlannedStep, Planner, What};
 use self::report::{ReportErrors, add_in_order};
-use self::rows::{ImportRows, RowReading};
+use self::rows::{GivenId, ImportRows, RowReading};
 use self::write::Finish;
 use crate::admission::{self, Means};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
+use crate::exchange::locale::Locale;
 use crate::history::entry;
 use crate::query::Filter;
 use crate::service::error::ServiceError;
@@ -46,7 +47,7 @@ use crate::service::history::author::as_action;
 use crate::service::objects::require_type;
 use crate::service::objects::targets::Targets;
 use crate::service::once::{Hash, Once};
-use crate::service::resource::{Resource, Types};
+use crate::service::resource::{Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::types::catalog::TypeEntry;
 use crate::store::{StoreError, scope_version};
@@ -74,8 +75,8 @@ pub struct ImportQuery {
     pub dry_run: bool,
     /// The form of the file.
     pub form: ImportForm,
-    /// Whether cells lose the blanks at their edges, and get the usual Unicode form.
-    pub trim: bool,
+    /// How the cells of a table are read.
+    pub locale: Locale,
     /// The identity of the import.
     pub repeat: Repeat,
 }
@@ -131,7 +132,7 @@ pub async fn import_objects(
         types: Arc::clone(&types),
         entry: Arc::clone(entry),
         key,
-        trim: query.trim,
+        locale: query.locale.clone(),
         unseen: importer.access.unseen(&types),
     });
     let mut rows;
@@ -215,13 +216,16 @@ pub async fn import_objects(
             warnings.extend(near::near_keys(services, &reading, &rows, &plan).await?);
         }
         if query.dry_run {
-            let mut report = foretold(&plan);
+            let mut report = foretold(&plan, &rows);
             report.warn(warnings);
             return Ok(Imported::now(report));
         }
         if is_bounded && !journal.is_noted() {
             // From here on the lines have the noted ids, which the plan must know.
             journal.begin(services, own(&mut rows)?, services.now()).await?;
+            continue;
+        }
+        if give_ids(services, &plan, &mut rows).await? {
             continue;
         }
         let finish = once.as_ref().map(|once| Finish { once, before: &written, warnings: &warnings });
@@ -245,7 +249,7 @@ fn hash_of(query: &ImportQuery, file: &[u8]) -> Hash {
     let key = query.key.as_deref().unwrap_or_default();
     let hash = Hash::default().with(&query.type_id.to_be_bytes()).with(key.as_bytes());
     let hash = hash.with(format!("{:?}", query.form).as_bytes()).with(file);
-    if query.trim { hash } else { hash.with(b"untrimmed") }
+    if query.locale == Locale::default() { hash } else { hash.with(format!("{:?}", query.locale).as_bytes()) }
 }
 
 /// The report that a mark holds.
@@ -328,8 +332,31 @@ async fn check_references(
     Ok(())
 }
 
+/// Reserves ids for new objects that have stand-ins so far, and returns whether there were some: references to them must
+/// be planned again.
+async fn give_ids(services: &Services, plan: &ImportPlan, rows: &mut Arc<ImportRows>) -> Result<bool, ServiceError> {
+    let lacking: Vec<usize> = plan.steps.iter().filter(|step| is_stand_in(step, rows)).map(|step| step.row).collect();
+    if lacking.is_empty() {
+        return Ok(false);
+    }
+    let count = u32::try_from(lacking.len()).unwrap_or(u32::MAX);
+    let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
+    let rows = own(rows)?;
+    for (row, id) in lacking.into_iter().zip(first..) {
+        rows.list[row].given = Some(GivenId { id, is_stand_in: false });
+    }
+    Ok(true)
+}
+
+/// Whether the step makes an object with an id that nobody reserved.
+fn is_stand_in(step: &PlannedStep, rows: &ImportRows) -> bool {
+    let row = &rows.list[step.row];
+    let has_stand_in = row.public_id.is_none() && row.given.is_some_and(|given| given.is_stand_in);
+    has_stand_in && matches!(step.what, What::Create { .. })
+}
+
 /// The report of what a plan would do.
-fn foretold(plan: &ImportPlan) -> ImportReport {
+fn foretold(plan: &ImportPlan, rows: &ImportRows) -> ImportReport {
     let mut report = ImportReport { dry_run: true, ..ImportReport::default() };
     for step in &plan.steps {
         let action = match step.what {
@@ -337,7 +364,8 @@ fn foretold(plan: &ImportPlan) -> ImportReport {
             What::Update { .. } => Action::Updated,
             What::Keep { .. } => Action::Unchanged,
         };
-        report.add(ReportLine { line: step.line, action, public_id: step.what.public_id() });
+        let public_id = step.what.public_id().filter(|_| !is_stand_in(step, rows));
+        report.add(ReportLine { line: step.line, action, public_id });
     }
     report
 }

@@ -8,13 +8,14 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::found::{FoundObjects, Match};
 use super::report::{ReportError, ReportErrors, name_of};
-use super::rows::{ImportRows, Row, RowReading, RowSource, field_of};
+use super::rows::{ImportRows, LinkValue, ReferenceColumn, Row, RowReading, RowSource, field_of, text_of_all};
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
 use crate::domain::object_input::{self, ObjectInput};
-use crate::domain::object_type::ObjectType;
+use crate::domain::object_type::{Field, ObjectType};
+use crate::domain::unique::key_text;
 use crate::exchange::cell;
-use crate::exchange::columns::{Heading, header_of};
+use crate::exchange::columns::Heading;
 use crate::exchange::csv::StringRecord;
 use crate::service::resource::{self, Objects};
 
@@ -55,6 +56,15 @@ pub(super) struct Planner {
     pub(super) now: DateTime,
 }
 
+/// The objects of the file to which its own lines refer by value.
+#[derive(Default)]
+struct Inside {
+    /// Ids by the text of the values.
+    ids: HashMap<String, Vec<i64>>,
+    /// All objects whose values the file says.
+    changed: HashSet<i64>,
+}
+
 /// Where a row leads.
 enum Aim {
     New(Option<i64>),
@@ -65,6 +75,7 @@ impl Planner {
     /// Makes the plan. References are checked later.
     pub(super) fn plan(&self) -> ImportPlan {
         let mut plan = ImportPlan::default();
+        let inside = self.inside();
         let (mut ids, mut keys) = (HashMap::new(), HashMap::new());
         for (index, row) in self.rows.list.iter().enumerate() {
             if self.done.contains(&index) {
@@ -76,8 +87,8 @@ impl Planner {
                 self.claim(row, &aim, (&mut ids, &mut keys), &mut plan.errors);
             }
             let step = match aim {
-                Aim::New(public_id) => self.create(index, row, public_id, &mut plan.errors),
-                Aim::Old(id) => self.update(index, row, id, &mut plan.errors),
+                Aim::New(public_id) => self.create((index, row, public_id), &inside, &mut plan.errors),
+                Aim::Old(id) => self.update((index, row, id), &inside, &mut plan.errors),
             };
             plan.steps.extend(step.filter(|_| plan.errors.count() == before));
         }
@@ -92,7 +103,7 @@ impl Planner {
         let mut wrong = |name: &str, reason: String| errors.push(ReportError::new(row.line, name, reason));
         let type_of = |id: i64| self.found.object(id).map(|object| integer(object, "type_id"));
         let own_type = Some(self.object_type().public_id);
-        let named = row.public_id;
+        let (named, given) = (row.public_id, row.given.map(|given| given.id));
         if let Some(position) = self.reading.key {
             let key = &self.object_type().fields[position].name;
             return match (self.found.by_key(row), named) {
@@ -111,11 +122,11 @@ impl Planner {
                     wrong("public_id", format!("object {id} has another {key}"));
                     Aim::New(None)
                 }
-                (Match::None, _) => Aim::New(named),
+                (Match::None, _) => Aim::New(named.or(given)),
             };
         }
         match named.map(|id| (id, type_of(id))) {
-            None => Aim::New(None),
+            None => Aim::New(given),
             Some((id, None)) => Aim::New(Some(id)),
             Some((id, Some(found))) if found == own_type => Aim::Old(id),
             Some((id, Some(_))) => {
@@ -155,12 +166,11 @@ impl Planner {
 
     fn create(
         &self,
-        index: usize,
-        row: &Row,
-        public_id: Option<i64>,
+        (index, row, public_id): (usize, &Row, Option<i64>),
+        inside: &[Inside],
         errors: &mut ReportErrors,
     ) -> Option<PlannedStep> {
-        let (input, accepted) = self.checked(row, None, errors)?;
+        let (input, accepted) = self.checked(row, None, inside, errors)?;
         if let Some(violation) = public_id.and_then(resource::no_id) {
             errors.push(ReportError::new(row.line, "public_id", violation.message));
             return None;
@@ -173,7 +183,12 @@ impl Planner {
         Some(PlannedStep { row: index, line: row.line, what, references: accepted.references })
     }
 
-    fn update(&self, index: usize, row: &Row, id: i64, errors: &mut ReportErrors) -> Option<PlannedStep> {
+    fn update(
+        &self,
+        (index, row, id): (usize, &Row, i64),
+        inside: &[Inside],
+        errors: &mut ReportErrors,
+    ) -> Option<PlannedStep> {
         let mut wrong = |reason: String| errors.push(ReportError::new(row.line, "", reason));
         let before = self.found.object(id)?;
         let stored = match resource::decode(before) {
@@ -184,7 +199,7 @@ impl Planner {
             }
         };
         let kept = object_input::read_fields(stored.get("fields"));
-        let (input, accepted) = self.checked(row, Some((&stored, &kept)), errors)?;
+        let (input, accepted) = self.checked(row, Some((&stored, &kept)), inside, errors)?;
         let what = if self.is_read && is_same(&input, &accepted, &stored, &kept) {
             What::Keep { public_id: id }
         } else {
@@ -205,6 +220,7 @@ impl Planner {
         &self,
         row: &Row,
         old: Option<(&Document, &[FieldValue])>,
+        inside: &[Inside],
         errors: &mut ReportErrors,
     ) -> Option<(ObjectInput, Accepted)> {
         let before = errors.count();
@@ -212,7 +228,7 @@ impl Planner {
         let stored = old.unwrap_or_default();
         let known = if self.is_read { stored } else { &[] };
         let (mut body, sent) = match &row.source {
-            RowSource::Cells(cells) => self.body_of_cells(row, cells, known, errors),
+            RowSource::Cells(cells) => self.body_of_cells(row, cells, (known, inside), errors),
             RowSource::Document(document) => (self.body_of_document(row, document, errors), None),
         };
         if !body.contains_key("author_id") {
@@ -275,40 +291,45 @@ impl Planner {
         &self,
         row: &Row,
         cells: &StringRecord,
-        stored: &[FieldValue],
+        (stored, inside): (&[FieldValue], &[Inside]),
         errors: &mut ReportErrors,
     ) -> (Document, Option<Vec<FieldValue>>) {
         let mut body = Document::new();
         let mut fields = Vec::with_capacity(self.rows.columns.len());
         let mut links = self.rows.links.iter().enumerate();
         for (heading, written) in self.rows.columns.iter().zip(cells) {
-            let text = &*self.reading.tidy(written);
+            let text = &*cell::tidied(written, &self.reading.locale);
             let value = match heading {
                 Heading::Own(own) if !own.is_imported => continue,
-                Heading::Own(own) => cell::read(own.kind, text),
+                Heading::Own(own) => cell::read(own.kind, text, &self.reading.locale),
                 Heading::Field(position) => {
                     let field = &self.object_type().fields[*position];
                     let kind = ValueKind::of(field);
                     let old = stored.iter().find(|entry| entry.name == field.name);
-                    match (cell::read(kind, text), old) {
+                    match (cell::read_of(field, text, &self.reading.locale), old) {
                         (Ok(value), Some(old)) if old.value == value => Ok(value),
+                        // A spreadsheet has no 5.0.
+                        (Ok(value), Some(old)) if kind == ValueKind::Number && is_equal(&value, &old.value) => {
+                            Ok(old.value.clone())
+                        }
                         // Values with the same exported form are equal.
                         (_, Some(old))
-                            if cell::text_of(kind, &old.value).is_ok_and(|old| old == text || old == written) =>
+                            if cell::text_of(kind, &old.value)
+                                .is_ok_and(|old| old == text || old == written || cell::bare(&old) == *written) =>
                         {
                             Ok(old.value.clone())
                         }
                         (read, _) => read,
                     }
                 }
+                Heading::Link { is_further: true, .. } => continue,
                 Heading::Link { .. } => match links.next() {
-                    Some((index, link)) => self.linked(row, index, &link.field),
+                    Some((index, link)) => self.linked(row, (index, link), &inside[index]),
                     None => continue,
                 },
             };
             match (value, heading) {
                 (Err(reason), _) => {
-                    let reason = reason + &self.field_is_meant(heading);
                     errors.push(ReportError::new(row.line, field_of(heading, self.object_type()), reason));
                 }
                 (Ok(Bson::Null), Heading::Own(_)) => {}
@@ -321,24 +342,55 @@ impl Planner {
         (body, Some(fields))
     }
 
-    /// What to say of a column that is about a member of objects, when the type has a field of that name.
-    fn field_is_meant(&self, heading: &Heading) -> String {
-        match heading {
-            Heading::Own(own) if self.object_type().position(own.name).is_some() => {
-                format!("; for the field of this name the column is {}", header_of(own.name))
-            }
-            _ => String::new(),
+    fn linked(&self, row: &Row, (index, link): (usize, &ReferenceColumn), inside: &Inside) -> Result<Bson, String> {
+        if let LinkValue::Id(id) = row.links[index] {
+            return Ok(Bson::Int64(id));
+        }
+        let Some(text) = row.links[index].text() else { return Ok(Bson::Null) };
+        let stored = self.found.by_link(index, &text).iter().filter(|id| !inside.changed.contains(id));
+        let ids: Vec<i64> = stored.chain(inside.ids.get(&text).into_iter().flatten()).copied().collect();
+        let (target, fields) = (&link.target.object_type.name, link.parts.iter().map(|(_, name)| name.as_str()));
+        let fields = fields.collect::<Vec<_>>().join(" and ");
+        match ids[..] {
+            [id] => Ok(Bson::Int64(id)),
+            [] => Err(format!("no {target} has this {fields}")),
+            _ => Err(format!("several objects of the type {target} have this {fields}")),
         }
     }
 
-    fn linked(&self, row: &Row, link: usize, field: &str) -> Result<Bson, String> {
-        let Some(value) = &row.links[link] else { return Ok(Bson::Null) };
-        let target = &self.rows.links[link].target.object_type.name;
-        match self.found.by_link(link, value) {
-            Match::One(id) => Ok(Bson::Int64(id)),
-            Match::None => Err(format!("no {target} has this {field}")),
-            Match::Several(_) => Err(format!("several objects of the type {target} have this {field}")),
+    /// For each reference by value what the file itself makes of its values.
+    fn inside(&self) -> Vec<Inside> {
+        let of_link = |link: &ReferenceColumn| {
+            let column = |name: &str| {
+                let position = self.object_type().position(name)?;
+                let place = self.rows.columns.iter().position(|heading| *heading == Heading::Field(position));
+                Some((place?, &self.object_type().fields[position]))
+            };
+            let columns: Option<Vec<_>> = link.parts.iter().map(|(_, name)| column(name)).collect();
+            let is_own = link.target.object_type.public_id == self.object_type().public_id;
+            columns.filter(|_| is_own).map_or_else(Inside::default, |columns| self.inside_of(&columns))
+        };
+        self.rows.links.iter().map(of_link).collect()
+    }
+
+    fn inside_of(&self, columns: &[(usize, &Field)]) -> Inside {
+        let mut inside = Inside::default();
+        for row in &self.rows.list {
+            let RowSource::Cells(cells) = &row.source else { continue };
+            let id = match self.aim(row, &mut ReportErrors::default()) {
+                Aim::New(id) => id,
+                Aim::Old(id) => Some(id),
+            };
+            let value = |(place, field): &(usize, &Field)| {
+                cell::read_of(field, &cell::tidied(&cells[*place], &self.reading.locale), &self.reading.locale).ok()
+            };
+            let values: Option<Vec<Bson>> = columns.iter().map(value).collect();
+            inside.changed.extend(id);
+            if let (Some(id), Some(text)) = (id, values.and_then(|values| text_of_all(values.iter()))) {
+                inside.ids.entry(text).or_default().push(id);
+            }
         }
+        inside
     }
 
     fn body_of_document(&self, row: &Row, document: &RawDocument, errors: &mut ReportErrors) -> Document {
@@ -366,6 +418,11 @@ impl Planner {
             None => field,
         }
     }
+}
+
+/// Whether two values that can be looked up are equal.
+fn is_equal(left: &Bson, right: &Bson) -> bool {
+    key_text(left).is_some_and(|left| key_text(right) == Some(left))
 }
 
 /// Whether the object already equals the line.

@@ -1,6 +1,5 @@
 //! A file as rows: the content of each line, without queries to the store.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,13 +10,14 @@ use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::{Field, ObjectType};
 use crate::domain::unique::key_text;
 use crate::exchange::cell;
-use crate::exchange::columns::Heading;
+use crate::exchange::columns::{Heading, id_of_cell};
 use crate::exchange::csv::{self, Delimiter, StringRecord};
 use crate::exchange::encoding::{self, TextEncoding};
+use crate::exchange::locale::Locale;
 use crate::exchange::sheet;
 use crate::json;
 use crate::plural::counted;
-use crate::service::resource;
+use crate::service::resource::{self, MAX_WANTED_ID};
 use crate::service::types::catalog::{TypeEntry, Types};
 
 /// The form of a file that comes.
@@ -53,14 +53,40 @@ pub(super) struct ImportRows {
     pub(super) warnings: Vec<ReportError>,
 }
 
-/// A column that refers to objects by the value of a field.
+/// A column that refers to objects by the value of a field, with those that have further values.
 pub(super) struct ReferenceColumn {
-    /// The column in the table.
-    pub(super) column: usize,
+    /// The position of the field that refers.
+    position: usize,
     /// The type that is referred to.
     pub(super) target: Arc<TypeEntry>,
-    /// The name of the field of that type.
-    pub(super) field: String,
+    /// Columns in the table, with the name of the field of that type.
+    pub(super) parts: Vec<(usize, String)>,
+}
+
+/// What the cells of a [`ReferenceColumn`] say.
+pub(super) enum LinkValue {
+    /// No object.
+    None,
+    /// The id of the object.
+    Id(i64),
+    /// The value of each part.
+    Values(Vec<Bson>),
+}
+
+impl LinkValue {
+    /// A text that is the same for equal values.
+    pub(super) fn text(&self) -> Option<String> {
+        match self {
+            Self::Values(values) => text_of_all(values.iter()),
+            Self::None | Self::Id(_) => None,
+        }
+    }
+}
+
+/// A text that is the same for equal lists of values; none where one of them cannot be looked up.
+pub(super) fn text_of_all<'a>(values: impl Iterator<Item = &'a Bson>) -> Option<String> {
+    let texts: Option<Vec<String>> = values.map(key_text).collect();
+    texts.map(|texts| texts.join("\0"))
 }
 
 /// A line of the file.
@@ -71,8 +97,18 @@ pub(super) struct Row {
     pub(super) public_id: Option<i64>,
     /// The value of the key field, if the import has a key.
     pub(super) key: Option<Bson>,
-    /// For each of [`ImportRows::links`] the value that refers to an object.
-    pub(super) links: Vec<Option<Bson>>,
+    /// For each of [`ImportRows::links`] what refers to an object.
+    pub(super) links: Vec<LinkValue>,
+    /// The id of a new object to which other lines may refer.
+    pub(super) given: Option<GivenId>,
+}
+
+/// The id of a new object whose line names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GivenId {
+    pub(super) id: i64,
+    /// Whether the store has not reserved it.
+    pub(super) is_stand_in: bool,
 }
 
 /// What the line says.
@@ -87,8 +123,8 @@ pub(super) struct RowReading {
     pub(super) entry: Arc<TypeEntry>,
     /// The position of the key field.
     pub(super) key: Option<usize>,
-    /// Whether cells lose the blanks at their edges, and get the usual Unicode form.
-    pub(super) trim: bool,
+    /// How cells are read.
+    pub(super) locale: Locale,
     /// The types that are not there for the caller.
     pub(super) unseen: HashSet<i64>,
 }
@@ -105,7 +141,7 @@ impl RowReading {
             rows
         };
         let table = match form {
-            ImportForm::Xlsx { sheet } => sheet::read(file, sheet.as_deref(), room),
+            ImportForm::Xlsx { sheet } => sheet::read(file, sheet.as_deref(), &self.locale, room),
             _ if let Some(reason) = sheet::foreign(file) => Err((1, reason.to_owned())),
             _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
                 Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
@@ -128,11 +164,6 @@ impl RowReading {
         &self.entry.object_type
     }
 
-    /// A cell as it is read.
-    pub(super) fn tidy<'c>(&self, cell: &'c str) -> Cow<'c, str> {
-        if self.trim { cell::tidy(cell) } else { Cow::Borrowed(cell) }
-    }
-
     fn read_table(&self, table: csv::Table) -> ImportRows {
         let mut read = ImportRows { header: table.header_line, ..ImportRows::default() };
         if table.header.first().is_some_and(|cell| cell.starts_with("sep=")) {
@@ -147,7 +178,7 @@ impl RowReading {
         }
         for (line, cells) in table.rows {
             // What spreadsheets leave after the last row.
-            if cells.iter().all(|cell| self.tidy(cell).is_empty()) {
+            if cells.iter().all(|cell| cell::tidied(cell, &self.locale).is_empty()) {
                 continue;
             }
             if cells.len() != table.header.len() {
@@ -157,6 +188,12 @@ impl RowReading {
             }
             if let Some(row) = self.read_row(line, cells, &mut read) {
                 read.list.push(row);
+            }
+        }
+        if read.links.iter().any(|link| link.target.object_type.public_id == self.object_type().public_id) {
+            let nameless = read.list.iter_mut().filter(|row| row.public_id.is_none());
+            for (row, id) in nameless.zip((1..=MAX_WANTED_ID).rev()) {
+                row.given = Some(GivenId { id, is_stand_in: true });
             }
         }
         read
@@ -201,8 +238,10 @@ impl RowReading {
                 Heading::read(cell, self.object_type())
             };
             let heading = heading.and_then(|heading| {
-                if let Heading::Link { type_name, field, .. } = &heading {
-                    read.links.push(self.link(column, type_name, field)?);
+                if let Heading::Link { position, type_name, field, is_further: false } = &heading {
+                    let target = self.link(type_name, field)?;
+                    let parts = vec![(column, field.clone())];
+                    read.links.push(ReferenceColumn { position: *position, target, parts });
                 }
                 if matches!(heading, Heading::Own(_)) && read.columns.contains(&heading) {
                     return Err("is here twice".to_owned());
@@ -214,9 +253,10 @@ impl RowReading {
                 Err(reason) => read.errors.push(ReportError::new(read.header, cell, reason)),
             }
         }
+        self.read_further(header, read);
         let positions = |heading: &Heading| match heading {
-            Heading::Field(position) | Heading::Link { position, .. } => Some(*position),
-            Heading::Own(_) => None,
+            Heading::Field(position) | Heading::Link { position, is_further: false, .. } => Some(*position),
+            Heading::Own(_) | Heading::Link { .. } => None,
         };
         let mut seen = Vec::new();
         for position in read.columns.iter().filter_map(positions) {
@@ -235,14 +275,37 @@ impl RowReading {
         }
     }
 
-    fn link(&self, column: usize, type_name: &str, field: &str) -> Result<ReferenceColumn, String> {
+    /// Adds columns with further values of references to the columns that refer.
+    fn read_further(&self, header: &[String], read: &mut ImportRows) {
+        if !read.errors.is_empty() {
+            return;
+        }
+        for (column, heading) in read.columns.iter().enumerate() {
+            let Heading::Link { position, type_name, field, is_further: true } = heading else { continue };
+            let is_its =
+                |link: &&mut ReferenceColumn| link.position == *position && link.target.object_type.name == *type_name;
+            let added = match read.links.iter_mut().find(is_its) {
+                Some(link) => self.link(type_name, field).map(|_| link.parts.push((column, field.clone()))),
+                None => {
+                    let name = &self.object_type().fields[*position].name;
+                    Err(format!("is a further value of {name}; it needs a column {name}={type_name}/<field> beside it"))
+                }
+            };
+            if let Err(reason) = added {
+                read.errors.push(ReportError::new(read.header, &header[column], reason));
+            }
+        }
+    }
+
+    /// The type that a column refers to.
+    fn link(&self, type_name: &str, field: &str) -> Result<Arc<TypeEntry>, String> {
         let is_seen = |entry: &&Arc<TypeEntry>| !self.unseen.contains(&entry.object_type.public_id);
         let target = self.types.iter().filter(is_seen).find(|entry| entry.object_type.name == type_name);
         let target = target.ok_or_else(|| format!("there is no type {type_name}"))?;
         match target.object_type.field(field) {
             None => Err(format!("the type {type_name} has no field {field}")),
             Some(found) if found.is_password() => Err("nobody is found by a password".to_owned()),
-            Some(_) => Ok(ReferenceColumn { column, target: Arc::clone(target), field: field.to_owned() }),
+            Some(_) => Ok(Arc::clone(target)),
         }
     }
 
@@ -250,19 +313,21 @@ impl RowReading {
         let before = read.errors.count();
         let (mut public_id, mut key) = (None, None);
         for (heading, text) in read.columns.iter().zip(&cells) {
-            let text = &*self.tidy(text);
+            let text = &*cell::tidied(text, &self.locale);
             match heading {
-                Heading::Own(own) if own.name == "public_id" => match cell::read(ValueKind::Reference, text) {
-                    Ok(Bson::Null) => {}
-                    Ok(Bson::Int64(id)) => public_id = Some(id),
-                    Ok(_) | Err(_) => {
-                        let reason = "must be a whole number, or empty for a new object";
-                        read.errors.push(ReportError::new(line, own.name, reason));
+                Heading::Own(own) if own.name == "public_id" => {
+                    match cell::read(ValueKind::Reference, text, &self.locale) {
+                        Ok(Bson::Null) => {}
+                        Ok(Bson::Int64(id)) => public_id = Some(id),
+                        Ok(_) | Err(_) => {
+                            let reason = "must be a whole number, or empty for a new object";
+                            read.errors.push(ReportError::new(line, own.name, reason));
+                        }
                     }
-                },
+                }
                 Heading::Field(position) if self.key == Some(*position) => {
                     let field = &self.object_type().fields[*position];
-                    match cell::read(ValueKind::of(field), text) {
+                    match cell::read_of(field, text, &self.locale) {
                         Ok(value) => key = Some(value),
                         Err(reason) => read.errors.push(ReportError::new(line, &field.name, reason)),
                     }
@@ -272,18 +337,38 @@ impl RowReading {
         }
         let mut links = Vec::with_capacity(read.links.len());
         for link in &read.links {
-            let field = link.target.object_type.field(&link.field);
-            let kind = field.map_or(ValueKind::Any, ValueKind::of);
-            match cell::read(kind, &self.tidy(&cells[link.column])) {
-                Ok(value) => links.push(Some(value).filter(|value| *value != Bson::Null)),
+            match self.link_value(link, &cells) {
+                Ok(value) => links.push(value),
                 Err(reason) => {
-                    let name = field_of(&read.columns[link.column], self.object_type());
-                    read.errors.push(ReportError::new(line, name, format!("{}: {reason}", link.field)));
+                    let name = self.object_type().fields[link.position].name.as_str();
+                    read.errors.push(ReportError::new(line, name, reason));
                 }
             }
         }
         self.require_key(line, key.as_ref(), &mut read.errors);
-        (read.errors.count() == before).then_some(Row { line, source: RowSource::Cells(cells), public_id, key, links })
+        let source = RowSource::Cells(cells);
+        (read.errors.count() == before).then_some(Row { line, source, public_id, key, links, given: None })
+    }
+
+    /// What the cells of a reference say.
+    fn link_value(&self, link: &ReferenceColumn, cells: &StringRecord) -> Result<LinkValue, String> {
+        let mut values = Vec::with_capacity(link.parts.len());
+        for (column, name) in &link.parts {
+            let text = cell::tidied(&cells[*column], &self.locale);
+            if let Some(id) = id_of_cell(&text).filter(|_| values.is_empty()) {
+                return Ok(LinkValue::Id(id));
+            }
+            let value = match link.target.object_type.field(name) {
+                Some(field) => cell::read_of(field, &text, &self.locale),
+                None => cell::read(ValueKind::Any, &text, &self.locale),
+            };
+            match value.map_err(|reason| format!("{name}: {reason}"))? {
+                Bson::Null if values.is_empty() => return Ok(LinkValue::None),
+                Bson::Null => return Err(format!("{name}: needs a value beside that of {}", link.parts[0].1)),
+                value => values.push(value),
+            }
+        }
+        Ok(LinkValue::Values(values))
     }
 
     fn read_lines(&self, text: &str) -> ImportRows {
@@ -328,7 +413,7 @@ impl RowReading {
                 }
             };
             if read.errors.count() == before {
-                read.list.push(Row { line, source, public_id, key, links: Vec::new() });
+                read.list.push(Row { line, source, public_id, key, links: Vec::new(), given: None });
             }
         }
         if let Some((line, count)) = foreign {

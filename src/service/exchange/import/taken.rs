@@ -1,6 +1,6 @@
 //! Lines that would give an object a value of a unique field that another one has.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
@@ -46,13 +46,15 @@ pub(super) async fn refuse_taken(
     let changed: Vec<Changed<'_>> = changed.collect();
     let Consequences { clashes, .. } = consequences(&*services.store, &rules, &changed, services.max_time).await?;
     let lines: HashMap<i64, u64> = plan.steps.iter().map(|step| (stand_in(step), step.line)).collect();
+    let is_new = |step: &&PlannedStep| matches!(step.what, What::Create { .. });
+    let made: HashSet<i64> = plan.steps.iter().filter(is_new).map(stand_in).collect();
     let mut errors = ReportErrors::default();
     for shared in clashes {
         let (Some(owner), Some(line)) = (shared.ids.first(), shared.ids.last().and_then(|id| lines.get(id))) else {
             continue;
         };
         let has = match lines.get(owner) {
-            Some(other) if *owner < 0 => format!("line {other} has"),
+            Some(other) if made.contains(owner) => format!("line {other} has"),
             _ if is_read => format!("object {owner} has"),
             _ => "another object has".to_owned(),
         };
