@@ -107,6 +107,9 @@ pub fn text_of(kind: ValueKind, value: &Bson) -> Result<String, CorruptBson> {
 /// What the cell must be, for people.
 pub fn read_of(field: &Field, cell: &str, locale: &Locale) -> Result<Bson, String> {
     let value = read(ValueKind::of(field), cell, locale)?;
+    if !field.has_choice() {
+        return Ok(value);
+    }
     Ok(match value {
         Bson::String(text) => Bson::String(option_named(field, text)),
         Bson::Array(items) => {
@@ -127,6 +130,7 @@ pub fn read_of(field: &Field, cell: &str, locale: &Locale) -> Result<Bson, Strin
 pub fn labelled(field: &Field, value: Value<'_>) -> Result<Option<Cell<'static>>, CorruptBson> {
     let label = |name: &str| {
         let option = field.options.iter().find(|option| option.name == name)?;
+        let option = Some(option).filter(|option| field.has_choice() && !option.label.trim().is_empty())?;
         (option_named(field, option.label.clone()) == name).then(|| option.label.clone())
     };
     let labels = match value.element_type() {

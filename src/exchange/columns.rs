@@ -82,10 +82,33 @@ impl Columns {
                 }
             });
         }
-        Ok(Self { object_type: Arc::clone(object_type), list, labels: Labels::default() })
+        let columns = Self { object_type: Arc::clone(object_type), list, labels: Labels::default() };
+        match columns.list.iter().find(|column| columns.lacks_its_first(column)) {
+            Some(Column::Link { position, target, field, .. }) => {
+                let (name, field) = (&object_type.fields[*position].name, &target.fields[*field].name);
+                let to = &target.name;
+                Err(format!(
+                    "{name}.{field} is a further value of {name}; it needs a column {name}={to}/<field> beside it"
+                ))
+            }
+            _ => Ok(columns),
+        }
+    }
+
+    /// Whether a column adds a value to a reference that no column has.
+    fn lacks_its_first(&self, column: &Column) -> bool {
+        let Column::Link { position, target, is_further: true, .. } = column else { return false };
+        let is_first = |other: &Column| match other {
+            Column::Link { position: its, target: to, is_further: false, .. } => {
+                its == position && to.public_id == target.public_id
+            }
+            _ => false,
+        };
+        !self.list.iter().any(is_first)
     }
 
     /// The same columns with labels in place of names.
+    #[must_use]
     pub fn labelled(self, labels: Labels) -> Self {
         Self { labels, ..self }
     }
@@ -112,7 +135,7 @@ impl Columns {
     /// The label of a field, if it is wanted and means the field; else its name.
     fn called(&self, position: usize) -> &str {
         let Field { name, label, .. } = &self.object_type.fields[position];
-        let is_wanted = self.labels.in_header && !label.contains('=');
+        let is_wanted = self.labels.in_header && !label.contains('=') && !label.trim().is_empty();
         let means_it = || Heading::read(&cell::guarded(label), &self.object_type) == Ok(Heading::Field(position));
         if is_wanted && means_it() { label } else { name }
     }

@@ -165,7 +165,18 @@ impl DateForm {
         let example = sample.format_with_items(items.iter()).to_string();
         let form = Self { parts: DateParts::Pattern(items), example };
         let is_whole = form.moment(&form.example)?.to_chrono().date_naive() == sample.date_naive();
-        is_whole.then_some(form)
+        // A date of this form that ISO 8601 reads as another day would be read in both ways.
+        let early = Utc.with_ymd_and_hms(2026, 2, 3, 0, 0, 0).single()?;
+        let as_iso = parse_date(&early.format_with_items(form.items()?.iter()).to_string());
+        let is_single = as_iso.is_none_or(|day| day.to_chrono().date_naive() == early.date_naive());
+        (is_whole && is_single).then_some(form)
+    }
+
+    fn items(&self) -> Option<&[Item<'static>]> {
+        match &self.parts {
+            DateParts::Pattern(items) => Some(items),
+            DateParts::Order(_) => None,
+        }
     }
 
     fn moment(&self, text: &str) -> Option<DateTime> {
@@ -262,7 +273,7 @@ mod tests {
     #[test]
     fn a_form_that_is_none_is_refused_by_name() {
         let long = "%d".repeat(200);
-        for form in ["", "d", "%d.%m", "%d.%m.%Y %H", "%Q", "%H:%M", "%d.%m.%Y %Z", "ydm", "%", &long] {
+        for form in ["", "d", "%d.%m", "%d.%m.%Y %H", "%Q", "%H:%M", "%d.%m.%Y %Z", "%Y-%d-%m", "ydm", "%", &long] {
             assert!(of("dates", form).is_err_and(|(name, _)| name == "dates"), "{form}");
         }
         assert_eq!(of("decimal", ";"), Err(("decimal", "must be . or ,".to_owned())));

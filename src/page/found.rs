@@ -16,7 +16,7 @@ use crate::query::{Filter, Limits, Sort};
 use crate::render::summary_line;
 use crate::service::ListQuery;
 use crate::service::objects::{self, View};
-use crate::service::types::catalog::Types;
+use crate::service::types::catalog::{Types, VIEW_TYPES};
 use crate::store::Documents;
 
 /// The right whose holders see the values of password fields.
@@ -69,6 +69,11 @@ pub async fn types(visitor: &Visitor) -> Result<std::sync::Arc<Types>, ApiError>
 /// Whether the visitor may read the objects of a type.
 pub fn may_read(visitor: &Visitor, object_type: &ObjectType) -> bool {
     object_type.acl.allows(visitor.caller.group_id, Permission::Read)
+}
+
+/// Whether the visitor may see a type by its name, and read its objects.
+pub fn may_list(visitor: &Visitor, object_type: &ObjectType) -> bool {
+    visitor.may(VIEW_TYPES) && may_read(visitor, object_type)
 }
 
 /// An object in few words.

@@ -61,7 +61,7 @@ pub fn routes() -> Routes {
         .and(get.clone(), "/ui/people/", Right(people::VIEW_USERS), people::list)
         .and(post.clone(), "/ui/people/", Right(people::VIEW_USERS), people::create)
         .and(get.clone(), "/ui/people/{id}", Right(people::VIEW_USERS), people::show)
-        .and(post.clone(), "/ui/people/{id}", Right(people::EDIT_USERS), people::save)
+        .and(post.clone(), "/ui/people/{id}", Right(people::VIEW_USERS), people::save)
         .and(get.clone(), "/ui/new-type", Right(ADD_TYPES), definition::blank)
         .and(post.clone(), "/ui/new-type", Right(ADD_TYPES), definition::create)
         .and(get.clone(), "/ui/types/{id}/definition", Right(EDIT_TYPES), definition::show)

@@ -3,6 +3,7 @@
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::found::types;
 use super::visitor::Visitor;
 use crate::http::error::ApiError;
 use crate::http::params::pairs;
@@ -114,6 +115,8 @@ impl Setting {
 async fn change(visitor: &Visitor, how: impl FnOnce(&mut Vec<SavedList>)) -> Result<(), ApiError> {
     let (setting, mut lists) =
         read(visitor).await?.map_or((None, Vec::new()), |(setting, lists)| (Some(setting), lists));
+    let known = types(visitor).await?;
+    lists.retain(|list| known.get(list.type_id).is_some());
     how(&mut lists);
     if lists.len() > MOST {
         return Err(ApiError::parameter("name", format!("at most {MOST} lists are kept; remove one")));

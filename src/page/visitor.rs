@@ -130,6 +130,11 @@ impl Form {
         self.body.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// All names and values, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.body.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// All values of a name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.body.pairs.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())

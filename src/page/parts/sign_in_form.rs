@@ -18,7 +18,9 @@ pub const LONGEST: usize = 1024;
 
 /// The form for somebody whose session ended while they typed; what they typed is in it.
 pub fn interrupted(texts: Texts, next: &str, sent: &[(String, String)]) -> HttpResponse {
-    let kept: Vec<(String, String)> = sent.iter().filter(|(name, _)| name != TOKEN).cloned().collect();
+    // A new password is typed again.
+    let kept = sent.iter().filter(|(name, _)| name != TOKEN && name != "password");
+    let kept: Vec<(String, String)> = kept.cloned().collect();
     let note = Some(texts.say(if kept.is_empty() { "sign-in-again" } else { "sign-in-kept" }));
     answer(texts, StatusCode::UNAUTHORIZED, &Shown { next: within(next), name: "", note, problem: None, kept: &kept })
 }

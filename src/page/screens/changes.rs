@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use crate::domain::object_fields::parse_date;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object};
-use crate::page::found::{by_numbers, may_read, number_in, types};
+use crate::page::found::{by_numbers, may_list, number_in, types};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
 use crate::page::parts::{moment, story};
@@ -123,7 +123,7 @@ fn controls(visitor: &Visitor, types: &Types) -> Markup {
             label { (texts.say("type")) " "
                 select name="type" {
                     option value="" { (texts.say("any")) }
-                    @for entry in types.iter().filter(|entry| may_read(visitor, &entry.object_type)) {
+                    @for entry in types.iter().filter(|entry| may_list(visitor, &entry.object_type)) {
                         @let id = entry.object_type.public_id;
                         option value=(id) selected[type_id == Some(id)] { (entry.object_type.label) }
                     }

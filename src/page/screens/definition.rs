@@ -32,8 +32,6 @@ use crate::service::{ErrorCode, ServiceError};
 
 /// How many rows for new fields a form has.
 const NEW_ROWS: usize = 3;
-/// How many rows are read.
-const MOST_ROWS: usize = 1000;
 /// How many objects are named for a rule that they break.
 const NAMED: usize = 10;
 
@@ -99,14 +97,7 @@ impl Row {
         let text = |name: &str| field[name].as_str().unwrap_or_default().to_owned();
         let is_in = |names: &Value| names.as_array().is_some_and(|names| names.contains(&field["name"]));
         let section = sections.iter().filter(|section| is_plain(section)).find(|section| is_in(&section["fields"]));
-        let options = field["options"].as_array().into_iter().flatten().map(|option| {
-            let part = |name: &str| option[name].as_str().unwrap_or_default();
-            if part("name") == part("label") {
-                part("name").to_owned()
-            } else {
-                format!("{}={}", part("name"), part("label"))
-            }
-        });
+        let options = field["options"].as_array().into_iter().flatten().map(option_line);
         let targets = field["ref_types"].as_array().into_iter().flatten().filter_map(Value::as_i64);
         let targets = targets.map(|id| types.get(&id).cloned().unwrap_or_else(|| id.to_string()));
         Self {
@@ -131,12 +122,11 @@ impl Row {
         }
     }
 
-    fn sent(form: &Form, index: usize) -> Option<Self> {
-        let name_of = |part: &str| format!("{index}.{part}");
-        let text =
-            |part: &str| form.sent(&name_of(part)).map(|text| text.trim().replace("\r\n", "\n")).unwrap_or_default();
-        let is_set = |part: &str| form.get(&name_of(part)).is_some();
-        form.sent(&name_of("name"))?;
+    fn sent(sent: &BTreeMap<&str, &str>, index: usize) -> Option<Self> {
+        let part_of = |part: &str| sent.get(format!("{index}.{part}").as_str()).copied();
+        let text = |part: &str| part_of(part).map(|text| text.trim().replace("\r\n", "\n")).unwrap_or_default();
+        let is_set = |part: &str| part_of(part).is_some_and(|text| !text.is_empty());
+        part_of("name")?;
         Some(Self {
             was: text("was"),
             name: text("name"),
@@ -163,7 +153,8 @@ impl Row {
 
     /// Whether the row is one for a new field that nobody filled in.
     fn is_blank(&self) -> bool {
-        self.was.is_empty() && self.name.is_empty() && self.label.is_empty()
+        let texts = [&self.was, &self.name, &self.label, &self.options, &self.targets, &self.regex, &self.help];
+        texts.into_iter().all(String::is_empty) && self.ticked.is_empty()
     }
 
     /// The field over what it was, as a body has it. What the form shows as it was stays as it was.
@@ -189,7 +180,11 @@ impl Row {
             }
         }
         if differs(&self.options, &was.options) {
+            let stored = before.and_then(|(_, field)| field["options"].as_array()).map_or(&[][..], Vec::as_slice);
             let option = |line: &str| {
+                if let Some(option) = stored.iter().find(|option| option_line(option).trim() == line) {
+                    return option.clone();
+                }
                 let (name, label) = line.split_once('=').unwrap_or((line, line));
                 json!({"name": name.trim(), "label": label.trim()})
             };
@@ -206,9 +201,17 @@ impl Row {
     }
 }
 
-/// Whether a text that was sent is another one than the form showed.
+/// Whether a text that was sent is another one than the form showed. Controls of one line lose ends of lines.
 fn differs(sent: &str, was: &str) -> bool {
-    sent != was.trim().replace("\r\n", "\n")
+    let was = was.trim().replace("\r\n", "\n");
+    sent != was && sent != was.replace(['\r', '\n'], "")
+}
+
+/// An option as a line: its name, and after `=` its label if that is another text.
+fn option_line(option: &Value) -> String {
+    let part = |name: &str| option[name].as_str().unwrap_or_default().replace(['\r', '\n'], " ");
+    let (name, label) = (part("name"), part("label"));
+    if name == label { name } else { format!("{name}={label}") }
 }
 
 fn lines(text: &str) -> impl Iterator<Item = &str> {
@@ -242,14 +245,15 @@ impl Draft {
     }
 
     fn sent(form: &Form) -> Self {
-        let text = |name: &str| form.get(name).unwrap_or_default().trim().to_owned();
+        let text = |name: &str| form.get(name).unwrap_or_default().trim().replace("\r\n", "\n");
+        let sent: BTreeMap<&str, &str> = form.pairs().collect();
         Self {
             name: text("name"),
             label: text("label"),
             description: text("description"),
             tag: text("tag"),
             is_for_new: form.get("enforce").is_some(),
-            rows: (0..MOST_ROWS).map_while(|index| Row::sent(form, index)).collect(),
+            rows: (0..sent.len()).map_while(|index| Row::sent(&sent, index)).collect(),
         }
     }
 
@@ -281,10 +285,14 @@ impl Draft {
         let mut summary: Vec<Value> = stored.summary.iter().filter_map(known).collect();
         let is_new = |row: &&&Row| row.is("summary") && before(row).is_none_or(|(was, _)| !was.is("summary"));
         summary.extend(kept.iter().filter(is_new).map(|row| Value::from(row.name.as_str())));
-        let mut body = json!({
-            "name": self.name, "label": self.label, "description": Some(&self.description).filter(|text| !text.is_empty()), "fields": fields,
-            "render_meta": {"sections": self.sections(stored, &rows, &kept), "summary": {"fields": summary}},
-        });
+        let sections = self.sections(stored, &rows, &kept);
+        let mut body = json!({"fields": fields, "render_meta": {"sections": sections, "summary": {"fields": summary}}});
+        let texts = [("name", &self.name), ("label", &self.label), ("description", &self.description)];
+        for ((name, sent), was) in texts.into_iter().zip(&stored.texts) {
+            if differs(sent, was) {
+                body[name] = Some(sent.as_str()).filter(|text| !text.is_empty() || name != "description").into();
+            }
+        }
         if !stored.externals.is_empty() {
             body["render_meta"]["externals"] = self.externals(stored).into();
         }
@@ -320,24 +328,29 @@ impl Draft {
             section["fields"] = own.into();
         }
         for row in kept.iter().filter(|row| !row.section.is_empty() && has_moved(row)) {
-            let place = sections.iter().position(|section| is_plain(section) && section["label"] == row.section);
+            let is_named =
+                |section: &Value| section["label"].as_str().is_some_and(|label| !differs(&row.section, label));
+            let place = sections.iter().position(|section| is_plain(section) && is_named(section));
             let place = place.unwrap_or_else(|| {
                 let taken = |name: &str| sections.iter().any(|section| section["name"] == name);
-                let name = (1..=MOST_ROWS).map(|number| format!("section-{number}")).find(|name| !taken(name));
+                let name = (1..=sections.len() + 1).map(|number| format!("section-{number}")).find(|name| !taken(name));
                 sections.push(json!({"type": "section", "name": name, "label": row.section, "fields": []}));
                 sections.len() - 1
             });
             emptied.retain(|index| *index != place);
-            let fields = sections[place]["fields"].as_array().cloned().unwrap_or_default();
-            sections[place]["fields"] = fields.into_iter().chain([row.name.as_str().into()]).collect();
+            if let Some(fields) = sections[place]["fields"].as_array_mut() {
+                fields.push(row.name.as_str().into());
+            }
         }
-        let order: Vec<&str> = kept.iter().filter(|row| before(row).is_some()).map(|row| row.was.as_str()).collect();
-        if !order.is_sorted_by_key(|name| rows.iter().position(|was| was.name == *name)) {
-            let place = |name: &Value| kept.iter().position(|row| *name == row.name);
+        // A row with a new place comes before the next field of its section.
+        let rank = |name: &Value| kept.iter().position(|row| *name == row.name);
+        for row in kept.iter().filter(|row| before(row).is_none_or(|was| row.place != was.place) || has_moved(row)) {
             for section in sections.iter_mut().filter(|section| is_plain(section)) {
-                if let Some(fields) = section["fields"].as_array_mut() {
-                    fields.sort_by_key(place);
-                }
+                let Some(fields) = section["fields"].as_array_mut() else { continue };
+                let Some(at) = fields.iter().position(|name| *name == row.name) else { continue };
+                let name = fields.remove(at);
+                let next = fields.iter().position(|other| rank(other) > rank(&name)).unwrap_or(fields.len());
+                fields.insert(next, name);
             }
         }
         for index in emptied.into_iter().rev() {
@@ -360,14 +373,11 @@ impl Draft {
 
     /// What happens to the values of the objects: they follow a field that gets another name or kind, or are removed with it.
     fn migration(&self, stored: &Stored) -> Vec<Value> {
-        let mut steps = Vec::new();
-        for row in self.rows.iter().filter(|row| !row.was.is_empty()) {
-            if row.is_gone() {
-                if row.is(DROPPED) {
-                    steps.push(json!({"drop": {"field": row.was}}));
-                }
-                continue;
-            }
+        let stored_rows = || self.rows.iter().filter(|row| !row.was.is_empty());
+        // A name that is free again may be taken in the same change.
+        let gone = stored_rows().filter(|row| row.is(DROPPED));
+        let mut steps: Vec<Value> = gone.map(|row| json!({"drop": {"field": row.was}})).collect();
+        for row in stored_rows().filter(|row| !row.is_gone()) {
             if row.name != row.was {
                 steps.push(json!({"rename": {"from": row.was, "to": row.name}}));
             }
@@ -393,6 +403,8 @@ fn place(row: &Row) -> f64 {
 /// The parts of a stored type that a form changes, as JSON.
 #[derive(Default)]
 struct Stored {
+    /// Name, label and description.
+    texts: [String; 3],
     fields: Vec<Value>,
     sections: Vec<Value>,
     summary: Vec<Value>,
@@ -409,7 +421,10 @@ impl Stored {
         let meta = document.get_document("render_meta").ok();
         let of_meta = |name: &str| list(meta.and_then(|meta| meta.get(name)));
         let summary = meta.and_then(|meta| meta.get_document("summary").ok());
+        let object_type = &entry.object_type;
+        let description = object_type.description.clone().unwrap_or_default();
         Ok(Self {
+            texts: [object_type.name.clone(), object_type.label.clone(), description],
             fields: list(document.get("fields")),
             sections: of_meta("sections"),
             summary: list(summary.and_then(|summary| summary.get("fields"))),
@@ -480,8 +495,9 @@ pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiE
     match patch_type(services, caller, id, &condition, &patch).await {
         Ok(_) => Ok(leads_to(&Address::new(of_definition(id)).and("done", "saved").text())),
         Err(error @ ServiceError::PreconditionFailed(_)) => {
-            let message = ApiError::from(error).message().to_owned();
-            let said = Said { status: StatusCode::PRECONDITION_FAILED, errors: vec![message], plan: None };
+            log::debug!("a definition was changed meanwhile: {error}");
+            let errors = vec![visitor.texts().say("conflict-again")];
+            let said = Said { status: StatusCode::PRECONDITION_FAILED, errors, plan: None };
             answer(visitor, Some(&entry), &draft, said).await
         }
         Err(error) => refused(visitor, Some(&entry), &draft, error.into()).await,
@@ -660,7 +676,7 @@ fn fieldset(visitor: &Visitor, index: usize, row: &Row) -> Markup {
                 (area("options", "definition-options", &row.options))
                 (area("targets", "definition-targets", &row.targets))
                 (input("regex", "definition-regex", &row.regex))
-                (input("help", "definition-help", &row.help))
+                (area("help", "definition-help", &row.help))
             }
         }
     }
@@ -685,6 +701,7 @@ mod tests {
     fn stored() -> Stored {
         let field = |name: &str, kind: &str| json!({"type": kind, "name": name, "label": name, "placeholder": "kept"});
         Stored {
+            texts: Default::default(),
             fields: vec![field("host", "text"), field("units", "text")],
             sections: vec![
                 json!({"type": "section", "name": "s", "label": "Identity", "fields": ["host"], "icon": "kept"}),
@@ -723,8 +740,9 @@ mod tests {
     #[test]
     fn a_form_that_is_sent_as_it_is_changes_nothing_whatever_is_stored() {
         let stored = Stored {
+            texts: Default::default(),
             fields: vec![
-                json!({"type": "select", "name": "state", "label": " On = off ", "unique": "fold", "multiple": true,
+                json!({"type": "select", "name": "state", "label": " On = off\r\n ", "unique": "fold", "multiple": true, "regex": "(?x) a \n b",
                     "options": [{"name": "a=b", "label": "A"}, {"name": " c ", "label": "line\nline"}]}),
                 json!({"type": "ref", "name": "rack", "label": "", "ref_types": [7, 99], "on_delete": "clear", "summaries": []}),
                 json!({"type": "ref-section-field", "name": "r-field", "label": "R"}),
@@ -742,9 +760,10 @@ mod tests {
         let mut rows = stored.rows(&types);
         for row in &mut rows {
             row.was.clone_from(&row.name);
-            for text in [&mut row.label, &mut row.options, &mut row.section] {
-                // As a form sends it.
-                *text = text.trim().replace("\r\n", "\n");
+            // As a browser sends them: controls of one line lose ends of lines.
+            row.options = row.options.trim().to_owned();
+            for text in [&mut row.label, &mut row.section, &mut row.regex] {
+                *text = text.replace(['\r', '\n'], "").trim().to_owned();
             }
         }
         for count in [3, 1] {
@@ -756,6 +775,31 @@ mod tests {
             assert_eq!(body["render_meta"]["externals"], Value::from(stored.externals.clone()));
             assert!(body.get("migration").is_none());
         }
+    }
+
+    #[test]
+    fn one_new_option_leaves_the_others_as_they_are() {
+        let options = json!([{"name": "a=b", "label": "A"}, {"name": " c ", "label": "line\nline"}]);
+        let field = json!({"type": "select", "name": "state", "label": "State", "options": options});
+        let stored = Stored { fields: vec![field], ..Stored::default() };
+        let mut rows = stored.rows(&Names::new());
+        rows[0].options.push_str("\nnew=New");
+        let body = Draft { rows, ..Draft::default() }.body(&stored, &Names::new());
+        let expected = json!([options[0], options[1], {"name": "new", "label": "New"}]);
+        assert_eq!(body["fields"][0]["options"], expected);
+    }
+
+    #[test]
+    fn a_field_with_a_new_place_is_there_in_its_section_too() {
+        let field = |name: &str| json!({"type": "text", "name": name, "label": name});
+        let sections = vec![json!({"type": "section", "name": "s", "label": "S", "fields": ["c", "a", "b"]})];
+        let stored = Stored { fields: ["a", "b", "c"].map(field).into(), sections, ..Stored::default() };
+        let mut rows = stored.rows(&Names::new());
+        let new = Row { section: "S".to_owned(), ..row("", "first", "text", "0.5") };
+        rows.push(new);
+        let body = Draft { rows, ..Draft::default() }.body(&stored, &Names::new());
+        assert_eq!(body["fields"][0]["name"], "first");
+        assert_eq!(body["render_meta"]["sections"][0]["fields"], json!(["first", "c", "a", "b"]));
     }
 
     #[test]

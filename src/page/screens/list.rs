@@ -30,7 +30,7 @@ use crate::query::{Filter, Sort};
 use crate::service::objects::references::referring_to;
 use crate::service::objects::{View, get_object, list_objects};
 use crate::service::resource::Listed;
-use crate::service::types::catalog::TypeEntry;
+use crate::service::types::catalog::{TypeEntry, VIEW_TYPES};
 use crate::service::{ErrorCode, ServiceError};
 
 /// The list as REST has it, with pages that continue where the last one ended.
@@ -328,13 +328,14 @@ fn main(visitor: &Visitor, question: &Question, Shown { found, saved }: &Shown) 
     html! {
         (deleted(visitor))
         @if let Some(count) = visitor.guest.asked("done").and_then(|count| count.parse::<u64>().ok()) {
-            p.notice role="status" { (texts.with("several-done", &[("count", count.into())])) }
+            @let key = if visitor.guest.asked("gone").is_some() { "several-gone" } else { "several-done" };
+            p.notice role="status" { (texts.with(key, &[("count", count.into())])) }
         }
         div.title {
             h1 { bdi { (object_type.label) } }
             p.actions {
                 @if may_add { a.button href={ (of_type(question.type_id())) "/new" } { (texts.say("new")) } }
-                @if visitor.may(EDIT_TYPES) { a.button.quiet href=(of_definition(question.type_id())) { (texts.say("definition")) } }
+                @if visitor.may(EDIT_TYPES) && visitor.may(VIEW_TYPES) { a.button.quiet href=(of_definition(question.type_id())) { (texts.say("definition")) } }
             }
         }
         @if let Some(text) = object_type.description.as_deref().filter(|text| !text.is_empty()) {
@@ -413,7 +414,7 @@ fn kept(visitor: &Visitor, question: &Question, saved: &[SavedList]) -> Markup {
             form.choices method="post" action=(action) {
                 (token(visitor))
                 input type="hidden" name="query" value=(query);
-                label { (texts.say("saved-name")) " " input name="name" maxlength="100" autocomplete="off"; }
+                label { (texts.say("saved-name")) " " input name="name" maxlength="100" required autocomplete="off"; }
                 button { (texts.say("saved-keep")) }
             }
         }
@@ -471,7 +472,7 @@ fn several(visitor: &Visitor, question: &Question, found: &Found) -> Markup {
     html! {
         @if may_choose(visitor, question) && !found.views.is_empty() {
             form #several .actions method="get" action={ (of_type(question.type_id())) "/several" } {
-                @for (name, value) in question.asked.iter().filter(|(name, _)| !["sort", "column", "after"].contains(&name.as_str())) {
+                @for (name, value) in question.asked.iter().filter(|(name, _)| name != "after") {
                     input type="hidden" name=(name) value=(value);
                 }
                 button { (texts.say("several-ticked")) }

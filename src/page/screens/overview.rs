@@ -16,7 +16,7 @@ use crate::domain::object_type::Field;
 use crate::http::aggregate::read_pipeline;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_type};
-use crate::page::found::{by_numbers, filter, may_read, some, types};
+use crate::page::found::{by_numbers, filter, may_list, some, types};
 use crate::page::parts::frame::{Content, page};
 use crate::page::parts::picture::bar;
 use crate::page::parts::value::clipped;
@@ -28,7 +28,7 @@ use crate::service::ListQuery;
 use crate::service::history::entries::list_entries;
 use crate::service::objects::aggregate::aggregate_objects;
 use crate::service::resource::decode;
-use crate::service::types::catalog::TypeEntry;
+use crate::service::types::catalog::{TypeEntry, VIEW_TYPES};
 
 /// The right to see the history.
 pub const VIEW_LOG: &str = "base.framework.log.view";
@@ -39,6 +39,8 @@ const MOST_VALUES: u64 = 20;
 const DAYS: i64 = 14;
 /// Within how many days something ends soon.
 const SOON: [i64; 3] = [30, 60, 90];
+/// The longest address that is a link, in bytes.
+const LONGEST_ADDRESS: usize = 2048;
 /// How many fields with dates are looked at.
 const MOST_DATES: usize = 50;
 
@@ -48,7 +50,8 @@ const DAY_MS: i64 = 86_400_000;
 struct Row {
     label: String,
     count: u64,
-    address: String,
+    /// Where it leads; nothing where that would be too long for an address.
+    address: Option<String>,
 }
 
 /// How many objects have a day soon in a field.
@@ -67,16 +70,17 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let texts = visitor.texts();
     let known = types(&visitor).await?;
     let mut readable: Vec<Arc<TypeEntry>> =
-        known.iter().filter(|entry| visitor.may(VIEW) && may_read(&visitor, &entry.object_type)).cloned().collect();
+        known.iter().filter(|entry| visitor.may(VIEW) && may_list(&visitor, &entry.object_type)).cloned().collect();
     let by_type = by_type(&visitor, &mut readable).await?;
     let chosen = chosen(&visitor, &readable);
     let by_value = match &chosen {
         Some((entry, field)) => by_value(&visitor, entry, field).await?,
         None => Vec::new(),
     };
-    let today = midnight(&visitor);
-    let endings = endings(&visitor, &readable, today).await?;
-    let by_day = by_day(&visitor, today).await?;
+    // What costs more in a larger inventory is counted when somebody asks for it.
+    let (today, shown) = (midnight(&visitor), visitor.guest.asked("show"));
+    let endings = if shown == Some("soon") { Some(endings(&visitor, &readable, today).await?) } else { None };
+    let by_day = if shown == Some("days") { by_day(&visitor, today).await? } else { Vec::new() };
     let main = html! {
         h1 { (texts.say("overview")) }
         p { (texts.say("overview-text")) }
@@ -86,7 +90,7 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
                 li { a href="/ui/changes/?action=DELETE" { (texts.say("deleted-objects")) } }
             }
             @if visitor.may(VIEW_USERS) { li { a href="/ui/people/" { (texts.say("people")) } } }
-            @if visitor.may(ADD_TYPES) { li { a href="/ui/new-type" { (texts.say("definition-new")) } } }
+            @if visitor.may(ADD_TYPES) && visitor.may(VIEW_TYPES) { li { a href="/ui/new-type" { (texts.say("definition-new")) } } }
         }
         @if !readable.is_empty() {
             section {
@@ -98,17 +102,23 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
                 (choice(texts, &readable, chosen.as_ref()))
                 @if let Some((_, field)) = &chosen { (rows(texts, &by_value, field.title())) }
             }
-            @if !endings.is_empty() {
-                section {
-                    h2 { (texts.say("overview-soon")) }
-                    (soon(texts, &endings, today))
+            section {
+                h2 { (texts.say("overview-soon")) }
+                @match &endings {
+                    Some(endings) if endings.is_empty() => p.note { (texts.say("overview-soon-none")) },
+                    Some(endings) => (soon(texts, endings, today)),
+                    None => p { a href="/ui/?show=soon" { (texts.say("show-soon")) } },
                 }
             }
         }
-        @if !by_day.is_empty() {
+        @if visitor.may(VIEW_LOG) {
             section {
                 h2 { (texts.say("overview-days")) }
-                (rows(texts, &by_day, "day"))
+                @if by_day.is_empty() {
+                    p { a href="/ui/?show=days" { (texts.say("show-days")) } }
+                } @else {
+                    (rows(texts, &by_day, "day"))
+                }
             }
         }
     };
@@ -133,25 +143,23 @@ async fn by_type(visitor: &Visitor, readable: &mut Vec<Arc<TypeEntry>>) -> Resul
     });
     let row = |(count, entry): (u64, Arc<TypeEntry>)| {
         let object_type = &entry.object_type;
-        let row = Row { label: object_type.label.clone(), count, address: of_type(object_type.public_id) };
+        let row = Row { label: object_type.label.clone(), count, address: Some(of_type(object_type.public_id)) };
         readable.push(entry);
         row
     };
     Ok(counted.into_iter().map(row).collect())
 }
 
-/// The field that the address names as `type.name`: the first choice of all types if it names none.
+/// The field that the address names as `type.name`.
 fn chosen(visitor: &Visitor, readable: &[Arc<TypeEntry>]) -> Option<(Arc<TypeEntry>, Field)> {
+    let by = visitor.guest.asked("by")?;
     let mut all = readable.iter().flat_map(|entry| countable(entry).map(move |field| (entry, field)));
-    let found = match visitor.guest.asked("by") {
-        Some(by) => all.find(|(entry, field)| by == key(entry, field)),
-        None => all.find(|(_, field)| field.has_choice()),
-    };
-    found.map(|(entry, field)| (Arc::clone(entry), field.clone()))
+    all.find(|(entry, field)| by == key(entry, field)).map(|(entry, field)| (Arc::clone(entry), field.clone()))
 }
 
 fn countable(entry: &TypeEntry) -> impl Iterator<Item = &Field> {
-    entry.object_type.fields.iter().filter(|field| !field.is_password())
+    // A path cannot name a field with a dollar sign at its beginning.
+    entry.object_type.fields.iter().filter(|field| !field.is_password() && !field.name.starts_with('$'))
 }
 
 fn key(entry: &TypeEntry, field: &Field) -> String {
@@ -176,6 +184,7 @@ async fn by_value(visitor: &Visitor, entry: &TypeEntry, field: &Field) -> Result
     let row = |group: &Document| {
         let value = value(group);
         let label = match &value {
+            Bson::String(text) if text.is_empty() => visitor.texts().say("empty"),
             Bson::Null => visitor.texts().say("empty"),
             Bson::Boolean(flag) => visitor.texts().say(if *flag { "yes" } else { "no" }),
             Bson::String(text) => {
@@ -191,12 +200,13 @@ async fn by_value(visitor: &Visitor, entry: &TypeEntry, field: &Field) -> Result
         let count = group.get("count").and_then(Bson::as_i64).and_then(|count| u64::try_from(count).ok());
         let filter = json!({format!("f.{}", field.name): value.into_relaxed_extjson()}).to_string();
         let address = Address::new(of_type(type_id)).and("filter", filter).text();
+        let address = Some(address).filter(|address| address.len() <= LONGEST_ADDRESS);
         Row { label, count: count.unwrap_or_default(), address }
     };
     Ok(groups.iter().map(row).collect())
 }
 
-/// How many entries each of the last days has; none for a visitor who may not see them, or where nothing happened.
+/// How many entries each of the last days has; none for a visitor who may not see them.
 async fn by_day(visitor: &Visitor, today: i64) -> Result<Vec<Row>, ApiError> {
     let mut rows = Vec::new();
     if !visitor.may(VIEW_LOG) {
@@ -210,10 +220,7 @@ async fn by_day(visitor: &Visitor, today: i64) -> Result<Vec<Row>, ApiError> {
         let page = list_entries(visitor.services(), &visitor.caller, query).await?.into_page();
         let label = day(from.timestamp_millis());
         let address = Address::new("/ui/changes/").and("from", &label).and("to", &label).text();
-        rows.push(Row { label, count: page.map(|page| page.total).unwrap_or_default(), address });
-    }
-    if rows.iter().all(|row| row.count == 0) {
-        rows.clear();
+        rows.push(Row { label, count: page.map(|page| page.total).unwrap_or_default(), address: Some(address) });
     }
     Ok(rows)
 }
@@ -266,7 +273,7 @@ fn rows(texts: Texts, rows: &[Row], of: &str) -> Markup {
             tbody {
                 @for row in rows {
                     tr {
-                        th scope="row" { a href=(row.address) { bdi { (clipped(&row.label)) } } }
+                        th scope="row" { a href=[row.address.as_deref()] { bdi { (clipped(&row.label)) } } }
                         td.number { (row.count) }
                         td { (bar(row.count, most)) }
                     }
@@ -282,6 +289,7 @@ fn choice(texts: Texts, readable: &[Arc<TypeEntry>], chosen: Option<&(Arc<TypeEn
         form.choices method="get" action="/ui/" {
             label { (texts.say("overview-by")) " "
                 select name="by" {
+                    option value="" {}
                     @for entry in readable {
                         optgroup label=(entry.object_type.label) {
                             @for field in countable(entry) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse};
-use bson::Document;
+use bson::{Document, doc};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
@@ -13,11 +13,12 @@ use crate::domain::group::USER_GROUP;
 use crate::http::error::ApiError;
 use crate::json::read::document_from_str;
 use crate::page::answer::leads_to;
+use crate::page::found::escaped;
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
 use crate::page::visitor::{Form, Visitor};
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Limits, Sort};
 use crate::service::accounts::users::{create_user, delete_user, list_users, patch_user};
 use crate::service::precondition::{IfMatch, entity_tag};
 use crate::service::resource::{self, Groups, Resource, Users, decode};
@@ -134,14 +135,24 @@ async fn answer_list(visitor: &Visitor, draft: &Draft, refused: Refused) -> Resu
     visitor.needs(VIEW_USERS)?;
     let texts = visitor.texts();
     let groups = groups(visitor).await?;
-    let query = ListQuery::first(Filter::all(), Sort::by("user_name", false), MOST);
+    let asked = visitor.guest.asked("name").unwrap_or_default();
+    let pattern = doc! {"$regex": format!("^{}", escaped(asked)), "$options": "i"};
+    let filter = Filter::parse(&doc! {"user_name": pattern}, &Limits::NONE)?;
+    let query = ListQuery::first(filter, Sort::by("user_name", false), MOST);
     let found = list_users(visitor.services(), &query).await?.into_page().unwrap_or_default();
     let status = refused.as_ref().map_or(StatusCode::OK, |(status, _)| *status);
     let main = html! {
         (errors(texts, refused.as_ref()))
         (notice(visitor))
         h1 { (texts.say("people")) }
-        p role="status" { (texts.with("people-count", &[("count", found.total.into())])) }
+        form.choices method="get" action="/ui/people/" {
+            label { (texts.say("sign-in-name")) " " input name="name" value=(asked) autocomplete="off"; }
+            button { (texts.say("filter")) }
+        }
+        p role="status" {
+            (texts.with("people-count", &[("count", found.total.into())]))
+            @if found.total > MOST { " " (texts.with("people-first", &[("count", MOST.into())])) }
+        }
         div.wide { table.list {
             thead { tr {
                 @for (_, key) in MEMBERS { th scope="col" { (texts.say(key)) } }
@@ -204,7 +215,7 @@ pub async fn create(form: Form) -> Result<HttpResponse, ApiError> {
     let document = document.map_err(|error| ApiError::new(ErrorCode::JsonMalformed, error.to_string()))?;
     match create_user(visitor.services(), &visitor.caller, &document).await {
         Ok(_) => Ok(leads_to("/ui/people/?done=created")),
-        Err(error) => answer_list(visitor, &draft, Some(said(error)?)).await,
+        Err(error) => answer_list(visitor, &draft, Some(said(visitor.texts(), error)?)).await,
     }
 }
 
@@ -227,15 +238,21 @@ pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiE
     let condition = IfMatch::Tags(vec![draft.tag.clone()]);
     let outcome = if form.get("do") == Some("delete") {
         visitor.needs(DELETE_USERS)?;
+        let (user, _) = stored(visitor, id).await?;
+        if form.get("sure").map(str::trim) != user.get_str("user_name").ok() {
+            let message = visitor.texts().say("people-sure");
+            return answer_one(visitor, id, &draft, Some((StatusCode::BAD_REQUEST, vec![message]))).await;
+        }
         delete_user(services, caller, id, &condition, false).await
     } else {
+        visitor.needs(EDIT_USERS)?;
         let (_, before) = stored(visitor, id).await?;
         let patch = draft.patch(&before, form.get("password"));
         patch_user(services, caller, id, &condition, &patch).await
     };
     match outcome {
         Ok(_) => Ok(leads_to("/ui/people/?done=saved")),
-        Err(error) => answer_one(visitor, id, &draft, Some(said(error)?)).await,
+        Err(error) => answer_one(visitor, id, &draft, Some(said(visitor.texts(), error)?)).await,
     }
 }
 
@@ -257,10 +274,13 @@ async fn stored(visitor: &Visitor, id: i64) -> Result<(Document, Draft), ApiErro
 }
 
 /// What a form can mend, in words; anything else stays an error.
-fn said(error: ServiceError) -> Result<(StatusCode, Vec<String>), ApiError> {
+fn said(texts: Texts, error: ServiceError) -> Result<(StatusCode, Vec<String>), ApiError> {
     let error = ApiError::from(error);
     if [401, 404].contains(&error.code().status()) || error.status().is_server_error() {
         return Err(error);
+    }
+    if error.status() == StatusCode::PRECONDITION_FAILED {
+        return Ok((error.status(), vec![texts.say("conflict-again")]));
     }
     let mut lines = vec![error.message().to_owned()];
     lines.extend(
@@ -272,7 +292,9 @@ fn said(error: ServiceError) -> Result<(StatusCode, Vec<String>), ApiError> {
 async fn answer_one(visitor: &Visitor, id: i64, draft: &Draft, refused: Refused) -> Result<HttpResponse, ApiError> {
     visitor.needs(VIEW_USERS)?;
     let (texts, groups) = (visitor.texts(), groups(visitor).await?);
-    let (document, _) = stored(visitor, id).await?;
+    let (document, present) = stored(visitor, id).await?;
+    // A deletion sends no members.
+    let draft = if draft.texts.values().all(String::is_empty) { &present } else { draft };
     let name = document.get_str("user_name").unwrap_or_default();
     let status = refused.as_ref().map_or(StatusCode::OK, |(status, _)| *status);
     let main = html! {
@@ -284,6 +306,10 @@ async fn answer_one(visitor: &Visitor, id: i64, draft: &Draft, refused: Refused)
             form method="post" action=(of_user(id)) {
                 (token(visitor))
                 input type="hidden" name="tag" value=(draft.tag);
+                div.field {
+                    label for="sure" { (texts.say("people-sure")) }
+                    input #sure name="sure" autocomplete="off" autocapitalize="none";
+                }
                 button.danger name="do" value="delete" { (texts.say("people-delete")) }
             }
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::delete::reference_choice;
 use super::edit::{target_labels, typed, value_of};
 use super::list::Question;
+use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::Field;
 use crate::domain::on_delete::OnDelete;
 use crate::http::error::ApiError;
@@ -84,9 +85,10 @@ impl Chosen {
         self.fields().find(|(_, field)| field.name == wanted)
     }
 
-    /// Back to the list, with the number of objects that were changed.
-    fn done(&self) -> HttpResponse {
-        leads_to(&Address::of(of_type(self.question.type_id()), self.question.asked()).and("done", self.count).text())
+    /// Back to the list, with the number of objects that were changed, or are gone.
+    fn done(&self, is_deletion: bool) -> HttpResponse {
+        let address = Address::of(of_type(self.question.type_id()), self.question.asked()).and("done", self.count);
+        leads_to(&if is_deletion { address.and("gone", "yes") } else { address }.text())
     }
 }
 
@@ -119,7 +121,7 @@ pub async fn carry_out(form: Form, request: HttpRequest) -> Result<HttpResponse,
         }
         let on_references = OnDelete::named(form.get("references").unwrap_or("refuse"));
         return match delete_selected(visitor.services(), &visitor.caller, &selection, on_references).await {
-            Ok(_) => Ok(chosen.done()),
+            Ok(_) => Ok(chosen.done(true)),
             Err(error) => said(visitor, &chosen, &[], error.into()).await,
         };
     }
@@ -131,7 +133,7 @@ pub async fn carry_out(form: Form, request: HttpRequest) -> Result<HttpResponse,
         }
     };
     match patch_selected(visitor.services(), &visitor.caller, &selection, &patch).await {
-        Ok(_) => Ok(chosen.done()),
+        Ok(_) => Ok(chosen.done(false)),
         Err(error) => said(visitor, &chosen, &sent, error.into()).await,
     }
 }
@@ -141,12 +143,18 @@ type Change = Result<(Value, Vec<String>), (Problem, Vec<String>)>;
 
 async fn patch(form: &Form, chosen: &Chosen) -> Result<Change, ApiError> {
     let visitor = &form.visitor;
-    let active = form.get("do").filter(|what| *what != "set");
-    if let Some(what) = active {
-        return Ok(Ok((json!({"active": what == "activate"}), Vec::new())));
+    match form.get("do") {
+        Some("activate") => return Ok(Ok((json!({"active": true}), Vec::new()))),
+        Some("deactivate") => return Ok(Ok((json!({"active": false}), Vec::new()))),
+        Some("set") => {}
+        _ => return Err(ApiError::parameter("do", "must be set, activate, deactivate or delete")),
     }
     let (_, field) = chosen.field(visitor).ok_or_else(|| ApiError::parameter("set", "must be a field of the type"))?;
     let sent = typed(form, field);
+    // An empty control may be an oversight.
+    if sent.is_empty() && ValueKind::of(field) != ValueKind::Checkbox && form.get("clear").is_none() {
+        return Ok(Err((Problem::new(visitor.texts().say("several-empty")), sent)));
+    }
     Ok(match value_of(visitor, &chosen.question.entry, field, &sent).await? {
         Ok(value) => Ok((json!({"fields": [{"name": field.name, "value": value}]}), sent)),
         Err(problem) => Err((problem, sent)),
@@ -195,7 +203,7 @@ async fn answer(
     });
     let main = html! {
         @if let Some(message) = &refused.message {
-            div.errors role="alert" { h2 { (texts.say("errors-title")) } p { bdi { (message) } } }
+            div.errors role="alert" { h2 { (texts.say("errors-title")) } p lang="en" { bdi { (message) } } }
         }
         p.above { a href=(of_type(object_type.public_id)) { bdi { (object_type.label) } } }
         h1 { (title) }
@@ -237,6 +245,7 @@ fn changes(visitor: &Visitor, chosen: &Chosen, control: Option<&Markup>) -> Mark
                     (token(visitor))
                     input type="hidden" name="expected" value=(chosen.count);
                     (control)
+                    label.choice { input type="checkbox" name="clear" value="yes"; (texts.say("several-clear")) }
                     button.main name="do" value="set" { (texts.with("several-change", &count)) }
                 }
             }

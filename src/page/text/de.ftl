@@ -254,3 +254,15 @@ people-group = Gruppe
 people-groups = Gruppen und ihre Rechte
 people-new = Neuer Benutzer
 people-delete = Diesen Benutzer löschen
+overview-soon-none = In den nächsten 90 Tagen kommt kein Tag.
+show-soon = Die Tage der nächsten 90 Tage zählen
+show-days = Die Änderungen der letzten 14 Tage zählen
+several-gone = { $count ->
+    [one] { $count } Objekt wurde gelöscht.
+   *[other] { $count } Objekte wurden gelöscht.
+}
+several-clear = Die vorhandenen Werte entfernen
+several-empty = Geben Sie einen Wert ein, oder kreuzen Sie an, dass die vorhandenen Werte entfernt werden.
+people-first = Dies sind die ersten { $count }.
+people-sure = Um diesen Benutzer zu löschen, geben Sie den Benutzernamen ein
+conflict-again = Jemand hat dies inzwischen geändert. Öffnen Sie es neu und wiederholen Sie Ihre Eingaben.

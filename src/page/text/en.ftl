@@ -257,3 +257,15 @@ people-group = Group
 people-groups = Groups and their rights
 people-new = New user
 people-delete = Delete this user
+overview-soon-none = No day comes within 90 days.
+show-soon = Count the days of the next 90 days
+show-days = Count the changes of the last 14 days
+several-gone = { $count ->
+    [one] { $count } object was deleted.
+   *[other] { $count } objects were deleted.
+}
+several-clear = Remove the values that are there
+several-empty = Type a value, or tick that the values that are there are removed.
+people-first = These are the first { $count }.
+people-sure = To delete this user, type the user name
+conflict-again = Somebody changed this meanwhile. Open it again, and repeat what you typed.

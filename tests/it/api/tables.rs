@@ -296,10 +296,11 @@ on_each_store! {
         let mut file = "Bezeichnung;Preis (\u{20ac});Gekauft am;Gemietet;status;Schrank=rack/name;Hersteller\r\n".to_owned();
         for number in 1..=300 {
             let status = if number % 3 == 0 { "au\u{df}er Betrieb" } else { "in Betrieb" };
-            file += &format!(
+            let line = format!(
                 "Ger\u{e4}t {number} ;{number},25;{:02}.{:02}.2024;{};{status};Schrank {};K\u{e4}rcher\r\n",
                 number % 28 + 1, number % 12 + 1, ["ja", "Nein"][number % 2], number % 3 + 1
             );
+            file.push_str(&line);
         }
         let bytes = |character: char| if character == '\u{20ac}' { 0x80 } else { u8::try_from(u32::from(character)).expect("it is short") };
         let file: Vec<u8> = file.chars().map(bytes).collect();
@@ -420,6 +421,33 @@ on_each_store! {
         let alone = import(app, &target, "name,rack.site=rack/site\na,Oslo\n").await;
         let reason = "is a further value of rack; it needs a column rack=rack/<field> beside it";
         assert_eq!(errors(&alone), [(1, "rack.site=rack/site".to_owned(), reason.to_owned())]);
+        let export = app.get(&format!("/export/objects?type_id={kind}&format=csv&columns=name,rack.site=rack/site")).await;
+        let message = export.error(400, "parameter_invalid")["message"].to_string();
+        assert!(message.contains(reason), "{message}");
+    }
+
+    async fn a_reference_by_a_list_is_refused_and_not_cleared(app) {
+        let body = json!({"name": "rack", "author_id": 1, "fields": [
+            {"type": "select", "multiple": true, "name": "tags", "label": "Tags",
+                "options": [{"name": "a", "label": "A"}, {"name": "b", "label": "B"}]}]});
+        let rack = app.created("/types/", &body).await;
+        let tagged = app.create_object(rack, &json!({"tags": ["a", "b"]})).await;
+        let kind = app.create_type("host", &[("name", "text"), ("rack", "ref")]).await;
+        let host = app.create_object(kind, &json!({"name": "web", "rack": tagged})).await;
+        let file = format!("public_id,rack=rack/tags\n{host},\"a, b\"\n");
+        let refused = errors(&import(app, &format!("type_id={kind}"), file).await).remove(0);
+        assert_eq!((refused.0, &*refused.1), (2, "rack"));
+        assert_eq!(values(app, "rack").await.last(), Some(&json!(tagged)));
+    }
+
+    async fn ids_that_a_file_names_are_given_to_no_other_line(app) {
+        let body = json!({"name": "place", "author_id": 1, "fields": [
+            {"type": "text", "name": "name", "label": "Name"}, {"type": "ref", "name": "within", "label": "Within"}]});
+        let kind = app.created("/types/", &body).await;
+        let first = app.create_object(kind, &json!({"name": "old"})).await;
+        let file = format!("public_id,name,within=place/name\n{},house,\n,floor,house\n,room,floor\n", first + 1);
+        let answer = import(app, &format!("type_id={kind}"), file).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["created"]), (200, &json!(3)), "{}", answer.text);
     }
 
     async fn files_that_are_no_table_have_words_of_their_own(app) {

@@ -30,7 +30,9 @@ on_each_store! {
         let form = browser.page(&one).await.form(&one).without("active");
         browser.submitted(&form).await.shows("eve@example.com Users No");
         let form = browser.page(&one).await.form(&one).with("do", "delete");
-        browser.submitted(&form).await.shows("1 user").hides("eve@example.com");
+        assert_eq!(browser.submit(&form).await.status, 400);
+        browser.page("/ui/people/?name=EV").await.shows("1 user").hides("/ui/people/1\"");
+        browser.submitted(&form.with("sure", "eve")).await.shows("1 user").hides("eve@example.com");
         assert_eq!(browser.get(&one).await.status, 404);
     }
 
@@ -44,7 +46,7 @@ on_each_store! {
         assert_eq!(refused.status, 403, "{}", refused.text());
         let own = browser.page("/ui/people/1").await.form("/ui/people/1");
         assert_eq!(browser.submit(&own.clone().with("password", "taken over 123")).await.status, 403);
-        browser.submit(&own.with("do", "delete")).await.shows("user 1 cannot be deleted");
+        browser.submit(&own.with("do", "delete").with("sure", "admin")).await.shows("user 1 cannot be deleted");
         Browser::of_admin(app).await;
     }
 }

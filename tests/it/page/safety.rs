@@ -132,6 +132,7 @@ on_each_store! {
             assert!([403, 404].contains(&page.status.as_u16()), "{path}: {}", page.status);
             page.hides("thunder").hides("codename");
         }
+        browser.page("/ui/?show=soon").await.hides("Hidden");
         browser.page(&format!("/ui/objects/{rack}/graph")).await.shows("It refers to no object that you may see").hides("thunder");
         browser.page(&format!("/ui/?by={hidden}.codename")).await.hides("thunder").hides("Codename");
         browser.page(&format!("/ui/objects/{rack}")).await.shows("No object that you may see refers to it").hides("thunder");

@@ -257,10 +257,15 @@ on_each_store! {
         let fields = json!({"fields": [{"name": "bought", "value": {"$date": day}}]});
         assert!(app.patch(&format!("/objects/{}", world.first), &fields).await.status.is_success());
         let mut browser = Browser::of_admin(app).await;
-        let page = browser.page("/ui/").await;
-        page.shows("Servers 60").shows("In service 30").shows("Switched off 30").shows("within 60 days").shows("Servers Bought on 0 1 1");
+        browser.page("/ui/").await.shows("Servers 60").hides("within 60 days").hides("Switched off");
+        let page = browser.page(&format!("/ui/?by={}.state", world.servers)).await;
+        page.shows("In service 30").shows("Switched off 30");
         browser.page(&page.link("In service")).await.shows("30 objects found");
+        let soon = browser.page("/ui/").await.link("Count the days of the next 90 days");
+        let page = browser.page(&soon).await;
+        page.shows("within 60 days").shows("Servers Bought on 0 1 1");
         browser.page(&page.link("1")).await.shows("1 object found").shows("web-01");
+        let page = browser.page("/ui/?show=days").await;
         let today = SystemClock.now().format("%Y-%m-%d").to_string();
         browser.page(&page.link(&today)).await.shows("web-01: admin changed it.");
         let by_rack = browser.page(&format!("/ui/?by={}.rack", world.servers)).await;

@@ -35,6 +35,9 @@ on_each_store! {
         let refused = browser.submit(&form.clone().with("f.units", "many")).await;
         assert_eq!(refused.status, 400);
         refused.shows("Type a number.");
+        let empty = browser.submit(&form.clone()).await;
+        assert_eq!(empty.status, 400);
+        empty.shows("Type a value, or tick");
         browser.submitted(&form.with("f.units", "40")).await.shows("2 objects were changed.");
         browser.page(&format!("/ui/types/{servers}?from.units=40&to.units=40")).await.shows("2 objects found").hides("web-2");
     }
@@ -71,7 +74,7 @@ on_each_store! {
             assert_eq!(refused.status, 400, "{sure}");
             refused.shows("Type 2 to confirm");
         }
-        browser.submitted(&form.with("sure", "2")).await.shows("2 objects found").hides("web-1");
+        browser.submitted(&form.with("sure", "2")).await.shows("2 objects were deleted.").shows("2 objects found").hides("web-1");
     }
 
     async fn no_ticked_object_means_none_and_not_all(app) {

@@ -107,7 +107,13 @@ impl FoundObjects {
         for (index, link) in rows.links.iter().enumerate() {
             let mut matches = Matches::new();
             let names: Vec<&str> = link.parts.iter().map(|(_, name)| name.as_str()).collect();
-            for values in distinct_links(rows.list.iter().map(|row| &row.links[index])).chunks(AT_ONCE) {
+            // The values of several parts are asked for each on its own, so up to the product of their numbers is found.
+            let at_once = match names.len() {
+                1 => AT_ONCE,
+                2 => 99,
+                _ => 21,
+            };
+            for values in distinct_links(rows.list.iter().map(|row| &row.links[index])).chunks(at_once) {
                 let mut filter = Filter::equals("type_id", link.target.object_type.public_id);
                 for (part, name) in names.iter().enumerate() {
                     let values = distinct(values.iter().map(|values| &values[part]));

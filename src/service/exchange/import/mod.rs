@@ -339,10 +339,16 @@ async fn give_ids(services: &Services, plan: &ImportPlan, rows: &mut Arc<ImportR
     if lacking.is_empty() {
         return Ok(false);
     }
-    let count = u32::try_from(lacking.len()).unwrap_or(u32::MAX);
-    let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
+    // The file may name ids that nobody reserved.
+    let named: HashSet<i64> = rows.list.iter().filter_map(|row| row.public_id).collect();
+    let mut ids = Vec::with_capacity(lacking.len());
+    while ids.len() < lacking.len() {
+        let count = u32::try_from(lacking.len() - ids.len()).unwrap_or(u32::MAX);
+        let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
+        ids.extend((first..).take(count as usize).filter(|id| !named.contains(id)));
+    }
     let rows = own(rows)?;
-    for (row, id) in lacking.into_iter().zip(first..) {
+    for (row, id) in lacking.into_iter().zip(ids) {
         rows.list[row].given = Some(GivenId { id, is_stand_in: false });
     }
     Ok(true)

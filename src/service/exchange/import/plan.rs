@@ -309,7 +309,9 @@ impl Planner {
                     match (cell::read_of(field, text, &self.reading.locale), old) {
                         (Ok(value), Some(old)) if old.value == value => Ok(value),
                         // A spreadsheet has no 5.0.
-                        (Ok(value), Some(old)) if kind == ValueKind::Number && is_equal(&value, &old.value) => {
+                        (Ok(value), Some(old))
+                            if matches!(kind, ValueKind::Number | ValueKind::Any) && is_equal(&value, &old.value) =>
+                        {
                             Ok(old.value.clone())
                         }
                         // Values with the same exported form are equal.
@@ -346,7 +348,11 @@ impl Planner {
         if let LinkValue::Id(id) = row.links[index] {
             return Ok(Bson::Int64(id));
         }
-        let Some(text) = row.links[index].text() else { return Ok(Bson::Null) };
+        if matches!(row.links[index], LinkValue::None) {
+            return Ok(Bson::Null);
+        }
+        let no_text = || format!("{} is found by single values, and not by lists", link.target.object_type.name);
+        let text = row.links[index].text().ok_or_else(no_text)?;
         let stored = self.found.by_link(index, &text).iter().filter(|id| !inside.changed.contains(id));
         let ids: Vec<i64> = stored.chain(inside.ids.get(&text).into_iter().flatten()).copied().collect();
         let (target, fields) = (&link.target.object_type.name, link.parts.iter().map(|(_, name)| name.as_str()));

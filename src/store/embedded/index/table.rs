@@ -1,6 +1,6 @@
 //! The table of one index, of whichever kind it is: for readers of a snapshot and for the writer. The names of tables.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use redb::{
     ReadOnlyTable, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, TableError,
@@ -213,7 +213,7 @@ impl<A: TableAccess> IndexTable<A> {
     pub(crate) fn each(
         &self,
         (start, end): (&[u8], &[u8]),
-        visit: &mut dyn FnMut(&[u8], u64) -> Result<ControlFlow<()>, StoreError>,
+        visit: &mut dyn FnMut(&[u8], u64) -> packed::Flow,
     ) -> Result<(), StoreError> {
         if let Self::Packed(table, gathered) = self {
             gathered.is_settled().map_err(failure::of_storage)?;

@@ -135,7 +135,9 @@ fn members<'f>(node: &'f Node, tests: &mut Vec<(&'f str, &'f Test)>) -> Option<(
 
 /// Whether each key of the index is of one element of the array at this path.
 fn is_of_elements(index: &Index, path: &str) -> bool {
-    let is_below = |whole: &str| whole.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    // One name more: two members of an inner array may be in different elements of it.
+    let member = |whole: &str| whole.strip_prefix(path).and_then(|rest| rest.strip_prefix('.').map(str::to_owned));
+    let is_below = |whole: &str| member(whole).is_some_and(|name| !name.contains('.'));
     let has_position = |path: &str| path.split('.').any(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     index.packed.is_some()
         && index.partial.is_none()

@@ -239,9 +239,12 @@ pub(crate) fn by_sets(
 /// Whether reading all keys of the sets is less work than reading documents, and at most this many keys.
 fn are_worth_it(sets: &KeySets, collection: &Collection, numbers: &dyn Numbers, at_most: u64) -> bool {
     let documents = numbers.documents().saturating_add(WORTH);
-    let plain = sets.plain.as_ref().map_or(u64::MAX, |scan| numbers.keys(scan, documents).saturating_mul(FETCH));
+    let found = sets.plain.as_ref().map(|scan| numbers.keys(scan, documents));
+    let plain = found.map_or(u64::MAX, |found| found.saturating_mul(FETCH));
+    // The keys of the plain conditions are read too, or those of all other documents.
+    let of_plain = found.map_or(0, |found| found.min(numbers.documents().saturating_sub(found)));
     let is_one = sets.elements.len() == 1;
-    let (mut others, mut ours) = (documents.min(plain), 0_u64);
+    let (mut others, mut ours) = (documents.min(plain), of_plain);
     for set in &sets.elements {
         let all = collection.indexes[set.scan.index].packed.unwrap_or(u64::MAX);
         // Counting costs as much as reading: only where it may decide.

@@ -615,7 +615,9 @@ impl<A: TableAccess> Numbers for CollectionReader<'_, A> {
     }
 
     fn known(&self, scan: &IndexScan) -> Option<u64> {
-        let counted = self.tables.counted.as_ref().filter(|_| scan.ranges.len() <= REMEMBERED_RANGES)?;
+        // Numbers of an index that met an array are carried on no longer.
+        let is_carried = scan.ranges.len() <= REMEMBERED_RANGES && self.collection.is_counted(scan.index);
+        let counted = self.tables.counted.as_ref().filter(|_| is_carried)?;
         scan.ranges.iter().map(|range| counted.known(self.number_of(scan), range)).sum()
     }
 

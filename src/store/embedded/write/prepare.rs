@@ -56,7 +56,7 @@ pub(crate) fn declare(
         for index in declared.added {
             build(transaction, catalog, number, index, &mut tables, room)?;
         }
-        let is_looked_through = look_for_documents(catalog.at_mut(number), &tables)?;
+        let is_looked_through = look_for_documents(catalog.at_mut(number), &tables, room);
         if count_entries(catalog.at(number), &mut tables, &declared.dropped)? || is_looked_through || is_new {
             changed.push(number);
         }
@@ -64,24 +64,38 @@ pub(crate) fn declare(
     Ok(changed)
 }
 
-/// Notes where the documents of a store from before have documents and no arrays. Whether it had to look.
-fn look_for_documents(collection: &mut Collection, tables: &Tables<Working<'_>>) -> Result<bool, StoreError> {
+/// Notes where the documents of a store from before have documents and no arrays. Whether there is something to keep. Without
+/// room, or with a document that cannot be read, it stays unknown: keys then decide less, and the store is open.
+fn look_for_documents(collection: &mut Collection, tables: &Tables<Working<'_>>, room: &Room) -> bool {
     let is_unknown = |index: &&mut Index| {
         index.is_multikey() && index.components.iter().any(|component| component.documents == UNKNOWN)
     };
     let (name, mut is_looked_through) = (&collection.name, false);
     for index in collection.indexes.iter_mut().filter(is_unknown) {
         log::info!("looking through the documents of {name} for the index {}", index.name);
-        let mut seen = vec![0; index.components.len()];
-        for entry in tables.data.iter().map_err(failure::of_storage)? {
-            let (row, stored) = entry.map_err(failure::of_storage)?;
-            let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(name, row.value()))?;
-            seen.iter_mut().zip(keys_of(index, document)?.documents).for_each(|(seen, found)| *seen |= found);
+        let seen = room
+            .promise(room::of_tables(0), Use::Changing, || name.clone())
+            .and_then(|()| documents_of(name, index, tables));
+        match seen {
+            Ok(seen) => {
+                index.components.iter_mut().zip(seen).for_each(|(component, seen)| component.documents = seen);
+                is_looked_through = true;
+            }
+            Err(error) => log::warn!("the index {} of {name} decides less than it could: {error}", index.name),
         }
-        index.components.iter_mut().zip(seen).for_each(|(component, seen)| component.documents = seen);
-        is_looked_through = true;
     }
-    Ok(is_looked_through)
+    is_looked_through
+}
+
+/// At which names documents have documents and no arrays, for each component of an index.
+fn documents_of(name: &str, index: &Index, tables: &Tables<Working<'_>>) -> Result<Vec<u64>, StoreError> {
+    let mut seen = vec![0; index.components.len()];
+    for entry in tables.data.iter().map_err(failure::of_storage)? {
+        let (row, stored) = entry.map_err(failure::of_storage)?;
+        let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(name, row.value()))?;
+        seen.iter_mut().zip(keys_of(index, document)?.documents).for_each(|(seen, found)| *seen |= found);
+    }
+    Ok(seen)
 }
 
 /// Removes everything in a collection; its declaration stays.

@@ -112,12 +112,15 @@ pub(crate) fn range<'a>(
     })))
 }
 
+/// Whether a visit continues.
+pub(crate) type Flow = Result<ControlFlow<()>, StoreError>;
+
 /// Shows `visit` each string from `start` to below `end`, until it breaks. It takes no memory for each of them, as
 /// [`range`] does.
 pub(crate) fn each(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     (start, end): (&[u8], &[u8]),
-    visit: &mut dyn FnMut(&[u8]) -> Result<ControlFlow<()>, StoreError>,
+    visit: &mut dyn FnMut(&[u8]) -> Flow,
 ) -> Result<(), StoreError> {
     if start >= end {
         return Ok(());
