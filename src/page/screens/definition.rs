@@ -724,9 +724,9 @@ mod tests {
         assert_eq!(
             body["migration"],
             json!([
+                {"drop": {"field": "old"}},
                 {"rename": {"from": "host", "to": "hostname"}},
                 {"convert": {"field": "units", "to": "number", "on_error": "refuse"}},
-                {"drop": {"field": "old"}},
             ])
         );
         assert_eq!(
