@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::{moment, value};
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::Field;
-use crate::page::found::{Named, with_number};
+use crate::page::found::{Named, may_list, with_number};
 use crate::page::texts::Texts;
+use crate::page::visitor::Visitor;
+use crate::service::types::catalog::Types;
 
 /// What a control of a form shows.
 pub struct Shown<'a> {
@@ -122,6 +124,22 @@ pub fn shown(texts: Texts, of: &Shown<'_>) -> Markup {
             fieldset.field.wrong[of.problem.is_some()] id=(id) tabindex="-1" { legend { (label) } (inner) }
         } @else {
             div.field.wrong[of.problem.is_some()] { label for=(id) { (label) } (inner) }
+        }
+    }
+}
+
+/// The choice of one of the types that the visitor may list, or of none, as the parameter `type`.
+pub fn type_choice(visitor: &Visitor, types: &Types, chosen: Option<i64>) -> Markup {
+    let texts = visitor.texts();
+    html! {
+        label { (texts.say("type")) " "
+            select name="type" {
+                option value="" { (texts.say("any")) }
+                @for entry in types.iter().filter(|entry| may_list(visitor, &entry.object_type)) {
+                    @let id = entry.object_type.public_id;
+                    option value=(id) selected[chosen == Some(id)] { (entry.object_type.label) }
+                }
+            }
         }
     }
 }

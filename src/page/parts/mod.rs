@@ -5,6 +5,7 @@ pub mod document;
 pub mod frame;
 pub mod moment;
 pub mod picture;
+pub mod refusal;
 pub mod sign_in_form;
 pub mod story;
 pub mod tree;

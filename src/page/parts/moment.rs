@@ -1,7 +1,7 @@
 //! Moments, as people read them. All are in UTC.
 
 use chrono::{DateTime, Timelike, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The moment in a JSON value: `{"$date": ...}`, in milliseconds or as a text.
 pub fn in_json(value: &Value) -> Option<DateTime<Utc>> {
@@ -21,6 +21,14 @@ pub fn text(moment: DateTime<Utc>) -> String {
 /// A moment at which something was done.
 pub fn stamp(moment: DateTime<Utc>) -> String {
     moment.format("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// A day in milliseconds.
+pub const DAY: i64 = 86_400_000;
+
+/// A moment as filters have it.
+pub fn in_filter(millis: i64) -> Value {
+    json!({"$date": {"$numberLong": millis.to_string()}})
 }
 
 /// A moment as forms of browsers take it.

@@ -10,7 +10,8 @@ use maud::{Markup, html};
 use crate::domain::object_fields::parse_date;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object};
-use crate::page::found::{by_numbers, may_list, number_in, types};
+use crate::page::found::{by_numbers, number_in, types};
+use crate::page::parts::control::type_choice;
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
 use crate::page::parts::{moment, story};
@@ -48,7 +49,7 @@ fn condition(visitor: &Visitor) -> Result<Document, ApiError> {
         let Some(text) = asked(name) else { continue };
         let day = parse_date(text).ok_or_else(|| ApiError::parameter(name, "must be a day, as 2026-01-31"))?;
         // The whole last day.
-        span.insert(operator, DateTime::from_millis(day.timestamp_millis() + further * 86_400_000));
+        span.insert(operator, DateTime::from_millis(day.timestamp_millis() + further * moment::DAY));
     }
     if !span.is_empty() {
         condition.insert("time", span);
@@ -113,22 +114,13 @@ fn restore(visitor: &Visitor, id: i64) -> Markup {
 
 fn controls(visitor: &Visitor, types: &Types) -> Markup {
     let (texts, asked) = (visitor.texts(), |name| visitor.guest.asked(name));
-    let type_id = asked("type").and_then(number_in);
     html! {
         form.choices method="get" action="/ui/changes/" {
             @if let Some(action) = asked("action") { input type="hidden" name="action" value=(action); }
             @for name in ["from", "to"] {
                 label { (texts.say(name)) " " input type="date" name=(name) value=[asked(name)]; }
             }
-            label { (texts.say("type")) " "
-                select name="type" {
-                    option value="" { (texts.say("any")) }
-                    @for entry in types.iter().filter(|entry| may_list(visitor, &entry.object_type)) {
-                        @let id = entry.object_type.public_id;
-                        option value=(id) selected[type_id == Some(id)] { (entry.object_type.label) }
-                    }
-                }
-            }
+            (type_choice(visitor, types, asked("type").and_then(number_in)))
             label { (texts.say("changes-who")) " " input name="who" value=[asked("who")] autocomplete="off"; }
             button { (texts.say("show")) }
         }

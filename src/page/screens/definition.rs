@@ -10,17 +10,18 @@ use bson::Bson;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::edit::document;
 use super::object::id_of;
 use crate::domain::document::integer;
 use crate::domain::object_fields::kinds;
 use crate::domain::object_type::{Field, ObjectType};
 use crate::domain::type_changes::Class;
 use crate::http::error::ApiError;
-use crate::json::read::document_from_str;
 use crate::page::address::{Address, of_definition, of_object, of_type};
 use crate::page::answer::leads_to;
 use crate::page::found::types;
 use crate::page::parts::frame::{Content, page, token};
+use crate::page::parts::refusal;
 use crate::page::parts::value::clipped;
 use crate::page::visitor::{Form, Visitor};
 use crate::service::precondition::{IfMatch, entity_tag};
@@ -458,9 +459,7 @@ pub async fn create(form: Form) -> Result<HttpResponse, ApiError> {
     let (visitor, draft) = (&form.visitor, Draft::sent(&form));
     let mut body = draft.body(&Stored::default(), &names(visitor).await?);
     body["author_id"] = visitor.caller.user_id.into();
-    let document = document_from_str(&body.to_string());
-    let document = document.map_err(|error| ApiError::new(ErrorCode::JsonMalformed, error.to_string()))?;
-    match create_type(visitor.services(), &visitor.caller, &document).await {
+    match create_type(visitor.services(), &visitor.caller, &document(&body)?).await {
         Ok(created) => Ok(leads_to(&of_type(integer(&created, "public_id").unwrap_or_default()))),
         Err(error) => refused(visitor, None, &draft, error.into()).await,
     }
@@ -523,17 +522,13 @@ async fn refused(
     draft: &Draft,
     error: ApiError,
 ) -> Result<HttpResponse, ApiError> {
-    if [401, 404].contains(&error.code().status()) || error.status().is_server_error() {
-        return Err(error);
-    }
+    let error = refusal::mendable(error)?;
     let kept = draft.kept();
     let place = |pointer: &str| {
         let index = pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
         index.and_then(|index| kept.get(index)).map_or_else(|| pointer.to_owned(), |row| row.name.clone())
     };
-    let mut errors = vec![error.message().to_owned()];
-    errors
-        .extend(error.places().iter().map(|violation| format!("{}: {}", place(&violation.pointer), violation.message)));
+    let errors = refusal::lines(&error, place);
     answer(visitor, entry, draft, Said { status: error.status(), errors, plan: None }).await
 }
 
@@ -551,13 +546,7 @@ async fn answer(
     };
     let main = html! {
         @if visitor.guest.asked("done").is_some() { p.notice role="status" { (texts.say("changed-now")) } }
-        @if !said.errors.is_empty() {
-            div.errors role="alert" {
-                h2 { (texts.say("errors-title")) }
-                p { (texts.say("errors-text")) }
-                ul lang="en" { @for error in &said.errors { li { bdi { (error) } } } }
-            }
-        }
+        (refusal::shown(texts, &said.errors, Some("errors-text")))
         h1 { (title) }
         @if let Some(plan) = &said.plan { (planned(visitor, plan, entry.map(|entry| &*entry.object_type))) }
         (form(visitor, id, draft))

@@ -219,7 +219,11 @@ pub async fn create(form: Form, request: HttpRequest) -> Result<HttpResponse, Ap
     }
 }
 
-fn document(body: &Value) -> Result<Document, ApiError> {
+/// A body as a document.
+///
+/// # Errors
+/// 400 for what is none.
+pub fn document(body: &Value) -> Result<Document, ApiError> {
     document_from_str(&body.to_string()).map_err(|error| ApiError::new(ErrorCode::JsonMalformed, error.to_string()))
 }
 

@@ -8,7 +8,8 @@ use super::object::id_of;
 use crate::exchange::graph::Graph;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object};
-use crate::page::found::{may_list, types};
+use crate::page::found::types;
+use crate::page::parts::control::type_choice;
 use crate::page::parts::frame::{Content, page};
 use crate::page::parts::{picture, value};
 use crate::page::visitor::Visitor;
@@ -120,15 +121,7 @@ fn controls(visitor: &Visitor, question: &Question, types: &Types) -> Markup {
                     @for depth in DEPTHS { option value=(depth) selected[depth == question.depth] { (depth) } }
                 }
             }
-            label { (texts.say("type")) " "
-                select name="type" {
-                    option value="" { (texts.say("any")) }
-                    @for entry in types.iter().filter(|entry| may_list(visitor, &entry.object_type)) {
-                        @let id = entry.object_type.public_id;
-                        option value=(id) selected[question.type_id == Some(id)] { (entry.object_type.label) }
-                    }
-                }
-            }
+            (type_choice(visitor, types, question.type_id))
             button { (texts.say("show")) }
         }
     }

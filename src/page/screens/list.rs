@@ -20,7 +20,7 @@ use crate::page::address::{Address, of_definition, of_object, of_type};
 use crate::page::answer::leads_to;
 use crate::page::found::{by_text, escaped, may_read, number_in, some};
 use crate::page::parts::frame::{Content, page, token};
-use crate::page::parts::value;
+use crate::page::parts::{moment, value};
 use crate::page::saved::{SavedList, forget, keep, saved_lists};
 use crate::page::texts::Texts;
 use crate::page::view::{ObjectView, views};
@@ -261,7 +261,7 @@ fn number(field: &Field, text: &str) -> Result<Value, ApiError> {
 
 fn day(field: &Field, text: &str, further: i64) -> Result<Value, ApiError> {
     let day = parse_date(text).ok_or_else(|| ApiError::parameter(&field.label, "must be a day, as 2026-01-31"))?;
-    Ok(json!({"$date": {"$numberLong": (day.timestamp_millis() + further * 86_400_000).to_string()}}))
+    Ok(moment::in_filter(day.timestamp_millis() + further * moment::DAY))
 }
 
 /// Shows the list of a type.

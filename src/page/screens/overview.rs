@@ -8,7 +8,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use bson::{Bson, DateTime, Document, doc};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::people::VIEW_USERS;
 use crate::domain::object_fields::ValueKind;
@@ -18,6 +18,7 @@ use crate::http::error::ApiError;
 use crate::page::address::{Address, of_type};
 use crate::page::found::{by_numbers, filter, may_list, some, types};
 use crate::page::parts::frame::{Content, page};
+use crate::page::parts::moment;
 use crate::page::parts::picture::bar;
 use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
@@ -43,8 +44,6 @@ const SOON: [i64; 3] = [30, 60, 90];
 const LONGEST_ADDRESS: usize = 2048;
 /// How many fields with dates are looked at.
 const MOST_DATES: usize = 50;
-
-const DAY_MS: i64 = 86_400_000;
 
 /// A number that leads to its objects.
 struct Row {
@@ -127,7 +126,7 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
 
 /// The beginning of today, in milliseconds.
 fn midnight(visitor: &Visitor) -> i64 {
-    visitor.services().now().timestamp_millis().div_euclid(DAY_MS) * DAY_MS
+    visitor.services().now().timestamp_millis().div_euclid(moment::DAY) * moment::DAY
 }
 
 /// The numbers of the types. Brings the types into the same order: the largest first.
@@ -213,8 +212,8 @@ async fn by_day(visitor: &Visitor, today: i64) -> Result<Vec<Row>, ApiError> {
         return Ok(rows);
     }
     for ago in 0..DAYS {
-        let from = DateTime::from_millis(today - ago * DAY_MS);
-        let until = DateTime::from_millis(today - (ago - 1) * DAY_MS);
+        let from = DateTime::from_millis(today - ago * moment::DAY);
+        let until = DateTime::from_millis(today - (ago - 1) * moment::DAY);
         let condition = doc! {"resource": "objects", "time": {"$gte": from, "$lt": until}};
         let query = ListQuery::first(Filter::parse(&condition, &Limits::NONE)?, Sort::by("sequence", true), 1);
         let page = list_entries(visitor.services(), &visitor.caller, query).await?.into_page();
@@ -235,8 +234,8 @@ async fn endings(visitor: &Visitor, readable: &[Arc<TypeEntry>], today: i64) -> 
         let mut counts = [0; SOON.len()];
         // Nothing within the longest time is nothing within the others.
         for (place, days) in SOON.iter().enumerate().rev() {
-            let until = moment(today + (days + 1) * DAY_MS);
-            let span = json!({"$gte": moment(today), "$lt": until});
+            let until = moment::in_filter(today + (days + 1) * moment::DAY);
+            let span = json!({"$gte": moment::in_filter(today), "$lt": until});
             let condition = json!({"type_id": entry.object_type.public_id, format!("f.{}", field.name): span});
             let filter = filter(visitor, &condition).await?;
             counts[place] = some(visitor, filter, Sort::by("public_id", false), 1).await?.1;
@@ -249,11 +248,6 @@ async fn endings(visitor: &Visitor, readable: &[Arc<TypeEntry>], today: i64) -> 
         }
     }
     Ok(endings)
-}
-
-/// A moment as filters have it.
-fn moment(millis: i64) -> Value {
-    json!({"$date": {"$numberLong": millis.to_string()}})
 }
 
 /// A day in UTC, as forms of browsers write it.
@@ -321,7 +315,7 @@ fn soon(texts: Texts, endings: &[Ending], today: i64) -> Markup {
                         @for (days, count) in SOON.iter().zip(ending.counts) {
                             @let address = Address::new(of_type(ending.entry.object_type.public_id))
                                 .and(&format!("from.{}", ending.name), day(today))
-                                .and(&format!("to.{}", ending.name), day(today + days * DAY_MS));
+                                .and(&format!("to.{}", ending.name), day(today + days * moment::DAY));
                             td.number { a href=(address.text()) { (count) } }
                         }
                     }

@@ -8,13 +8,14 @@ use bson::{Document, doc};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
+use super::edit::document;
 use crate::domain::document::{flag, integer, text};
 use crate::domain::group::USER_GROUP;
 use crate::http::error::ApiError;
-use crate::json::read::document_from_str;
 use crate::page::answer::leads_to;
 use crate::page::found::escaped;
 use crate::page::parts::frame::{Content, page, token};
+use crate::page::parts::refusal;
 use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
 use crate::page::visitor::{Form, Visitor};
@@ -142,7 +143,7 @@ async fn answer_list(visitor: &Visitor, draft: &Draft, refused: Refused) -> Resu
     let found = list_users(visitor.services(), &query).await?.into_page().unwrap_or_default();
     let status = refused.as_ref().map_or(StatusCode::OK, |(status, _)| *status);
     let main = html! {
-        (errors(texts, refused.as_ref()))
+        (refusal::shown(texts, refused.as_ref().map_or(&[], |(_, lines)| lines), None))
         (notice(visitor))
         h1 { (texts.say("people")) }
         form.choices method="get" action="/ui/people/" {
@@ -211,9 +212,7 @@ pub async fn create(form: Form) -> Result<HttpResponse, ApiError> {
         body[*name] = text.as_str().into();
     }
     body["password"] = form.sent("password").unwrap_or_default().into();
-    let document = document_from_str(&body.to_string());
-    let document = document.map_err(|error| ApiError::new(ErrorCode::JsonMalformed, error.to_string()))?;
-    match create_user(visitor.services(), &visitor.caller, &document).await {
+    match create_user(visitor.services(), &visitor.caller, &document(&body)?).await {
         Ok(_) => Ok(leads_to("/ui/people/?done=created")),
         Err(error) => answer_list(visitor, &draft, Some(said(visitor.texts(), error)?)).await,
     }
@@ -275,18 +274,11 @@ async fn stored(visitor: &Visitor, id: i64) -> Result<(Document, Draft), ApiErro
 
 /// What a form can mend, in words; anything else stays an error.
 fn said(texts: Texts, error: ServiceError) -> Result<(StatusCode, Vec<String>), ApiError> {
-    let error = ApiError::from(error);
-    if [401, 404].contains(&error.code().status()) || error.status().is_server_error() {
-        return Err(error);
-    }
+    let error = refusal::mendable(error.into())?;
     if error.status() == StatusCode::PRECONDITION_FAILED {
         return Ok((error.status(), vec![texts.say("conflict-again")]));
     }
-    let mut lines = vec![error.message().to_owned()];
-    lines.extend(
-        error.places().iter().map(|place| format!("{}: {}", place.pointer.trim_start_matches('/'), place.message)),
-    );
-    Ok((error.status(), lines))
+    Ok((error.status(), refusal::lines(&error, |pointer| pointer.trim_start_matches('/').to_owned())))
 }
 
 async fn answer_one(visitor: &Visitor, id: i64, draft: &Draft, refused: Refused) -> Result<HttpResponse, ApiError> {
@@ -298,7 +290,7 @@ async fn answer_one(visitor: &Visitor, id: i64, draft: &Draft, refused: Refused)
     let name = document.get_str("user_name").unwrap_or_default();
     let status = refused.as_ref().map_or(StatusCode::OK, |(status, _)| *status);
     let main = html! {
-        (errors(texts, refused.as_ref()))
+        (refusal::shown(texts, refused.as_ref().map_or(&[], |(_, lines)| lines), None))
         p.above { a href="/ui/people/" { (texts.say("people")) } " · #" (id) }
         h1 { bdi { (clipped(name)) } }
         @if visitor.may(EDIT_USERS) { (form(visitor, &of_user(id), draft, &groups, false)) }
@@ -324,17 +316,6 @@ fn notice(visitor: &Visitor) -> Markup {
         None => return html! {},
     };
     html! { p.notice role="status" { (visitor.texts().say(key)) } }
-}
-
-fn errors(texts: Texts, refused: Option<&(StatusCode, Vec<String>)>) -> Markup {
-    html! {
-        @if let Some((_, lines)) = refused {
-            div.errors role="alert" {
-                h2 { (texts.say("errors-title")) }
-                ul lang="en" { @for line in lines { li { bdi { (line) } } } }
-            }
-        }
-    }
 }
 
 fn form(

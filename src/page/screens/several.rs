@@ -18,6 +18,7 @@ use crate::page::answer::leads_to;
 use crate::page::found::{Named, named, number_in, some, types};
 use crate::page::parts::control::{self, Problem, Shown};
 use crate::page::parts::frame::{Content, page, token};
+use crate::page::parts::refusal;
 use crate::page::parts::value::clipped;
 use crate::page::visitor::{Form, Visitor};
 use crate::page::{DELETE, EDIT, VIEW};
@@ -163,9 +164,7 @@ async fn patch(form: &Form, chosen: &Chosen) -> Result<Change, ApiError> {
 
 /// The page again, with what the service says against the change.
 async fn said(visitor: &Visitor, chosen: &Chosen, typed: &[String], error: ApiError) -> Result<HttpResponse, ApiError> {
-    if [401, 404].contains(&error.code().status()) || error.status().is_server_error() {
-        return Err(error);
-    }
+    let error = refusal::mendable(error)?;
     let mut message = error.message().to_owned();
     for place in error.places() {
         message = format!("{message}; {}", place.message);
