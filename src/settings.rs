@@ -445,8 +445,7 @@ impl Settings {
         positive("server.request_timeout_s", self.server.request_timeout_s)?;
         if self.store.max_connections < 2 {
             return Err(invalid(
-                "store.max_connections",
-                "must be at least 2, because the stream of changes holds one",
+                "store.max_connections", "must be at least 2, because the stream of changes holds one",
             ));
         }
         positive("store.connect_timeout_ms", self.store.connect_timeout_ms)?;

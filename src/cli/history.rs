@@ -51,9 +51,7 @@ impl VerifyCommand {
         let verified = verify(&*store, self.upto).await?;
         for broken in &verified.broken {
             say!(
-                "{} {}: the entry with the sequence {} is not what was written",
-                broken.resource,
-                broken.public_id,
+                "{} {}: the entry with the sequence {} is not what was written", broken.resource, broken.public_id,
                 broken.sequence
             );
         }

@@ -157,10 +157,7 @@ fn tell(report: &ImportReport, file: &Path) -> Outcome {
     }
     let would = if report.dry_run { "would be " } else { "" };
     say!(
-        "objects: {} {would}created, {} {would}updated, {} unchanged",
-        report.created,
-        report.updated,
-        report.unchanged
+        "objects: {} {would}created, {} {would}updated, {} unchanged", report.created, report.updated, report.unchanged
     );
     Ok(())
 }

@@ -44,12 +44,8 @@ pub fn built_in() -> [Group; 2] {
         rights: rights.iter().map(|&right| right.to_owned()).collect(),
     };
     let of_users = [
-        "base.framework.object.*",
-        "base.framework.type.view",
-        "base.framework.category.view",
-        "base.framework.log.view",
-        "base.user-management.user.view",
-        "base.user-management.group.view",
+        "base.framework.object.*", "base.framework.type.view", "base.framework.category.view",
+        "base.framework.log.view", "base.user-management.user.view", "base.user-management.group.view",
     ];
     [group(ADMIN_GROUP, "admin", "Administrators", &["base.*"]), group(USER_GROUP, "user", "Users", &of_users)]
 }

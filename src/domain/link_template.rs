@@ -181,19 +181,9 @@ mod tests {
     #[test]
     fn other_schemes_are_not_rendered_however_they_are_written() {
         let bad = [
-            "javascript:alert(1)",
-            " JaVaScRiPt:alert(1)",
-            "java\tscript:alert(1)",
-            "java\nscript:alert(1)",
-            "\u{1}javascript:alert(1)",
-            "\u{a0}javascript:alert(1)",
-            "\u{feff}javascript:alert(1)",
-            "data:text/html,x",
-            "vbscript:x",
-            "file:///etc/passwd",
-            ":x",
-            "",
-            "  ",
+            "javascript:alert(1)", " JaVaScRiPt:alert(1)", "java\tscript:alert(1)", "java\nscript:alert(1)",
+            "\u{1}javascript:alert(1)", "\u{a0}javascript:alert(1)", "\u{feff}javascript:alert(1)", "data:text/html,x",
+            "vbscript:x", "file:///etc/passwd", ":x", "", "  ",
         ];
         for href in bad {
             assert_eq!(LinkTemplate::parse(href), None, "{href:?}");

@@ -47,16 +47,8 @@ pub enum Unknown {
 
 /// Members that reads show and the service sets, and those of old clients: bodies may repeat them, and nothing uses them.
 pub const READ_ONLY: [&str; 10] = [
-    "public_id",
-    "creation_time",
-    "last_edit_time",
-    "editor_id",
-    "registration_time",
-    "status",
-    "clean_db",
-    "access",
-    "category_id",
-    "views",
+    "public_id", "creation_time", "last_edit_time", "editor_id", "registration_time", "status", "clean_db", "access",
+    "category_id", "views",
 ];
 
 /// The members of rendered objects.

@@ -329,12 +329,8 @@ mod tests {
         assert_eq!(
             of(Stored::Object, &object),
             [
-                "active must be true or false",
-                "type_id must be a whole number",
-                "creation_time must be a date",
-                "fields.1 must be a document",
-                "fields.2.name is missing",
-                "fields.3.name must be a text",
+                "active must be true or false", "type_id must be a whole number", "creation_time must be a date",
+                "fields.1 must be a document", "fields.2.name is missing", "fields.3.name must be a text",
             ]
         );
         let twice = doc! {"public_id": 1, "type_id": 1, "fields": [{"name": "a"}, {"name": "a"}]};

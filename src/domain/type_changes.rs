@@ -57,34 +57,10 @@ const SECTION_REMOVED: &str = "section_removed";
 impl Difference {
     /// All words for what can differ.
     pub const CHANGES: [&str; 28] = [
-        "name",
-        "label",
-        "description",
-        "active",
-        "version",
-        "icon",
-        "acl",
-        FIELD_ADDED,
-        FIELD_REMOVED,
-        "field_order",
-        KIND,
-        "required",
-        "regex",
-        "options",
-        "ref_types",
-        "default",
-        "field_label",
-        "field_help",
-        "field_summaries",
-        "section_added",
-        SECTION_REMOVED,
-        "section",
-        "section_order",
-        "external_added",
-        "external_removed",
-        "external",
-        "external_order",
-        "summary",
+        "name", "label", "description", "active", "version", "icon", "acl", FIELD_ADDED, FIELD_REMOVED, "field_order",
+        KIND, "required", "regex", "options", "ref_types", "default", "field_label", "field_help", "field_summaries",
+        "section_added", SECTION_REMOVED, "section", "section_order", "external_added", "external_removed", "external",
+        "external_order", "summary",
     ];
 
     fn of(change: &'static str, name: Option<&str>, class: Class, sides: (Bson, Bson)) -> Self {

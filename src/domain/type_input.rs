@@ -133,20 +133,8 @@ pub const TYPE: Schema = Schema {
 /// Members that the service owns; everything else on a stored type came from other tools.
 /// The members of a stored document that the service knows.
 pub const KNOWN: [&str; 14] = [
-    "_id",
-    "public_id",
-    "name",
-    "label",
-    "author_id",
-    "editor_id",
-    "active",
-    "fields",
-    "version",
-    "description",
-    "render_meta",
-    "acl",
-    "creation_time",
-    "last_edit_time",
+    "_id", "public_id", "name", "label", "author_id", "editor_id", "active", "fields", "version", "description",
+    "render_meta", "acl", "creation_time", "last_edit_time",
 ];
 
 /// Checks a body against the schema and the rules of docs/api.md, Types, and fills in the defaults.

@@ -173,17 +173,8 @@ mod tests {
         assert!(!user.contains_key("password"));
         let names: Vec<&str> = user.keys().map(String::as_str).collect();
         let expected = [
-            "_id",
-            "public_id",
-            "user_name",
-            "active",
-            "group_id",
-            "registration_time",
-            "authenticator",
-            "email",
-            "image",
-            "first_name",
-            "last_name",
+            "_id", "public_id", "user_name", "active", "group_id", "registration_time", "authenticator", "email",
+            "image", "first_name", "last_name",
         ];
         assert_eq!(names, expected);
     }

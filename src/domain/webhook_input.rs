@@ -30,18 +30,8 @@ pub const WEBHOOK: Schema = Schema {
 
 /// The members of a stored webhook.
 pub const KNOWN: [&str; 12] = [
-    "public_id",
-    "name",
-    "url",
-    "resources",
-    "filter",
-    "view",
-    "active",
-    "state",
-    "reason",
-    "author_id",
-    "creation_time",
-    "last_edit_time",
+    "public_id", "name", "url", "resources", "filter", "view", "active", "state", "reason", "author_id",
+    "creation_time", "last_edit_time",
 ];
 
 /// What may be followed.
@@ -271,21 +261,9 @@ mod tests {
     #[test]
     fn addresses_with_users_fragments_or_spaces_are_refused() {
         for url in [
-            "",
-            "hooks.example.org",
-            "https://",
-            "https://user@h/",
-            "https://user:word@h/",
-            "https://h/#a",
-            "https://h/ a",
-            "\thttps://h/",
-            "file:///etc/passwd",
-            "https:///x",
-            "https:////hooks.example.org/",
-            "https:hooks.example.org",
-            "https://h:0/",
-            "https://hooks..example.org/",
-            "https://*.example.org/",
+            "", "hooks.example.org", "https://", "https://user@h/", "https://user:word@h/", "https://h/#a",
+            "https://h/ a", "\thttps://h/", "file:///etc/passwd", "https:///x", "https:////hooks.example.org/",
+            "https:hooks.example.org", "https://h:0/", "https://hooks..example.org/", "https://*.example.org/",
         ] {
             assert_eq!(pointers(&doc! {"name": "a", "url": url}), ["/url"], "{url}");
         }

@@ -464,8 +464,7 @@ mod tests {
         inventory.hosts(cities.into_iter()).expect("groups of their own");
         let end = String::from_utf8(inventory.end()).expect("UTF-8");
         for group in [
-            "\"site_\u{5317}\u{4eac}\":{\"hosts\":[\"a\"]}",
-            "\"site_\u{6771}\u{4eac}\":{\"hosts\":[\"b\"]}",
+            "\"site_\u{5317}\u{4eac}\":{\"hosts\":[\"a\"]}", "\"site_\u{6771}\u{4eac}\":{\"hosts\":[\"b\"]}",
             "\"site_\u{e9}\":{\"hosts\":[\"c\",\"d\"]}",
         ] {
             assert!(end.contains(group), "{end}");

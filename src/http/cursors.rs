@@ -45,8 +45,7 @@ pub fn begin(services: &Services, params: &mut ListParams, route: &ListRoute) ->
     }
     if params.query.explain {
         return Err(ApiError::parameter(
-            "explain",
-            "cannot be used behind a cursor, whose values are sealed; use after=",
+            "explain", "cannot be used behind a cursor, whose values are sealed; use after=",
         ));
     }
     let wrong = || {

@@ -30,23 +30,8 @@ use crate::store::StoreError;
 
 /// The parameters of an export.
 const EXPORT: [&str; 17] = [
-    "type_id",
-    "format",
-    "filter",
-    "sort",
-    "order",
-    "active",
-    "columns",
-    "headings",
-    "values",
-    "delimiter",
-    "quoting",
-    "encoding",
-    "bom",
-    "host",
-    "address",
-    "group_by",
-    "port",
+    "type_id", "format", "filter", "sort", "order", "active", "columns", "headings", "values", "delimiter", "quoting",
+    "encoding", "bom", "host", "address", "group_by", "port",
 ];
 /// The options of hosts, with the formats that have them.
 const OF_HOSTS: [(&str, &[&str]); 4] = [
@@ -226,19 +211,8 @@ fn plain(name: &str) -> String {
 
 /// The parameters of an import.
 const IMPORT: [&str; 13] = [
-    "type_id",
-    "format",
-    "key",
-    "dry_run",
-    "delimiter",
-    "encoding",
-    "sheet",
-    "decimal",
-    "dates",
-    "true",
-    "false",
-    "trim",
-    "again",
+    "type_id", "format", "key", "dry_run", "delimiter", "encoding", "sheet", "decimal", "dates", "true", "false",
+    "trim", "again",
 ];
 
 operation! {

@@ -270,8 +270,7 @@ impl Embedded {
                 ),
             ),
             queue_length: gauge(
-                "inventory_embedded_queue_length",
-                "Units that wait for the writer of the embedded store.",
+                "inventory_embedded_queue_length", "Units that wait for the writer of the embedded store.",
             ),
             full: gauge(
                 "inventory_embedded_full",
@@ -372,9 +371,7 @@ mod tests {
             assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
         }
         for usual in [
-            "process_resident_memory_bytes",
-            "process_cpu_seconds_total",
-            "process_open_fds",
+            "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds",
             "process_start_time_seconds",
         ] {
             assert!(text.contains(usual), "{usual}");

@@ -263,11 +263,7 @@ fn a_value_out_of_its_range_names_the_file_that_has_it() {
     assert_eq!(refusal, format!("{}: api.max_limit: must be at least 1", file.display()));
     // What was typed on the command line is in sight.
     for key in [
-        "api.max_limit",
-        "query.max_depth",
-        "query.max_nodes",
-        "query.max_in_items",
-        "query.max_regex_chars",
+        "api.max_limit", "query.max_depth", "query.max_nodes", "query.max_in_items", "query.max_regex_chars",
         "store.connect_timeout_ms",
     ] {
         assert_eq!(refused(&[], &[(key, "0")]), format!("{key}: must be at least 1"));

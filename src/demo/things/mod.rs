@@ -122,19 +122,8 @@ mod tests {
     #[test]
     fn all_known_kinds_of_fields_are_shown() {
         let known = [
-            "text",
-            "password",
-            "textarea",
-            "radio",
-            "select",
-            "checkbox",
-            "number",
-            "date",
-            "ref",
-            "ref-section-field",
-            "email",
-            "tel",
-            "href",
+            "text", "password", "textarea", "radio", "select", "checkbox", "number", "date", "ref",
+            "ref-section-field", "email", "tel", "href",
         ];
         let kinds: HashSet<String> =
             DemoKind::ALL.into_iter().flat_map(|kind| stored_type(kind).fields).map(|field| field.kind).collect();

@@ -446,14 +446,8 @@ mod tests {
     #[test]
     fn what_is_no_date_stays() {
         for text in [
-            r#"{"a":"{\"$date\":0}"}"#,
-            r#"{"a\\":"{","b":"\\"}"#,
-            r#"{"$date":"x"}"#,
-            r#"{"$date":{"$numberLong":"1"}}"#,
-            r#"{"$date":1"#,
-            r#"{"$date":1,"more":2}"#,
-            "\"\\",
-            "",
+            r#"{"a":"{\"$date\":0}"}"#, r#"{"a\\":"{","b":"\\"}"#, r#"{"$date":"x"}"#,
+            r#"{"$date":{"$numberLong":"1"}}"#, r#"{"$date":1"#, r#"{"$date":1,"more":2}"#, "\"\\", "",
         ] {
             assert_eq!(iso(text), text);
         }

@@ -15,25 +15,9 @@ use crate::settings::{CorsSettings, SettingsError};
 
 /// Headers that pages may read, in addition to the standard ones.
 const EXPOSED: [&str; 19] = [
-    "ETag",
-    "Location",
-    "X-Total-Count",
-    "Inventory-Query-Hint",
-    "Inventory-Warning",
-    "X-Request-ID",
-    "X-API-Version",
-    "Retry-After",
-    "Allow",
-    "WWW-Authenticate",
-    "Link",
-    "Content-Disposition",
-    "Accept-Patch",
-    "Accept-Query",
-    "RateLimit",
-    "RateLimit-Policy",
-    "RateLimit-Limit",
-    "RateLimit-Remaining",
-    "RateLimit-Reset",
+    "ETag", "Location", "X-Total-Count", "Inventory-Query-Hint", "Inventory-Warning", "X-Request-ID", "X-API-Version",
+    "Retry-After", "Allow", "WWW-Authenticate", "Link", "Content-Disposition", "Accept-Patch", "Accept-Query",
+    "RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
 ];
 
 /// Methods that pages may use.

@@ -37,32 +37,16 @@ use Of::{All, Below, Bodies, Bodiless, Conditional, Filters, Operations, Patches
 
 /// Operations that store an object.
 const OBJECT_WRITES: Of = Operations(&[
-    "create_object",
-    "create_objects",
-    "import_objects",
-    "update_object",
-    "patch_object",
-    "patch_selected_objects",
-    "set_state",
-    "clean_objects",
-    "delete_object",
-    "delete_objects",
-    "delete_selected_objects",
-    "revert_object",
+    "create_object", "create_objects", "import_objects", "update_object", "patch_object", "patch_selected_objects",
+    "set_state", "clean_objects", "delete_object", "delete_objects", "delete_selected_objects", "revert_object",
     "restore_object",
 ]);
 /// The operation that writes an object by a unique value.
 const BY_VALUE: Of = Operations(&["write_by_value"]);
 /// Operations that store values of objects.
 const OBJECT_STORES: Of = Operations(&[
-    "write_by_value",
-    "create_object",
-    "create_objects",
-    "update_object",
-    "patch_object",
-    "patch_selected_objects",
-    "revert_object",
-    "restore_object",
+    "write_by_value", "create_object", "create_objects", "update_object", "patch_object", "patch_selected_objects",
+    "revert_object", "restore_object",
 ]);
 /// Operations that delete objects and nothing else.
 pub(super) const DELETES_OF_OBJECTS: &[&str] = &["delete_object", "delete_objects", "delete_selected_objects"];
@@ -80,94 +64,36 @@ const FREE: Of = Operations(&["free_address"]);
 const IMPORTS: Of = Operations(&["import_objects"]);
 /// Operations that look at the past.
 const PAST: Of = Operations(&[
-    "list_objects",
-    "query_objects",
-    "list_references",
-    "render_object",
-    "get_object",
-    "list_types",
-    "get_type",
-    "list_categories",
-    "get_category",
-    "diff_object",
-    "list_changes",
-    "revert_object",
-    "revert_type",
-    "revert_category",
-    "replay_webhook",
+    "list_objects", "query_objects", "list_references", "render_object", "get_object", "list_types", "get_type",
+    "list_categories", "get_category", "diff_object", "list_changes", "revert_object", "revert_type",
+    "revert_category", "replay_webhook",
 ]);
 /// The operation that undoes a request.
 const UNDO: Of = Operations(&["undo_request"]);
 /// Operations that take an `Idempotency-Key`.
 const ONCE: Of = Operations(&[
-    "import_objects",
-    "create_objects",
-    "create_object",
-    "create_type",
-    "create_category",
-    "create_user",
-    "create_group",
-    "create_setting",
-    "create_token",
-    "create_webhook",
-    "patch_selected_objects",
+    "import_objects", "create_objects", "create_object", "create_type", "create_category", "create_user",
+    "create_group", "create_setting", "create_token", "create_webhook", "patch_selected_objects",
 ]);
 /// Operations that change a user or a credential.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
 /// Operations on objects by their ids.
 const OBJECT_BY_ID: Of = Operations(&[
-    "render_object",
-    "get_object",
-    "get_state",
-    "list_references",
-    "object_graph",
-    "object_history",
-    "diff_object",
-    "revert_object",
-    "restore_object",
-    "update_object",
-    "patch_object",
-    "set_state",
-    "delete_object",
-    "delete_objects",
+    "render_object", "get_object", "get_state", "list_references", "object_graph", "object_history", "diff_object",
+    "revert_object", "restore_object", "update_object", "patch_object", "set_state", "delete_object", "delete_objects",
 ]);
 /// Operations that need a permission of a type which the caller may lack without the objects being hidden.
 const OBJECT_PERMITS: Of = Operations(&[
-    "create_object",
-    "create_objects",
-    "patch_selected_objects",
-    "delete_selected_objects",
-    "revert_object",
-    "restore_object",
-    "export_objects",
-    "import_objects",
-    "clean_objects",
-    "update_object",
-    "patch_object",
-    "set_state",
-    "delete_object",
-    "delete_objects",
-    "delete_type",
+    "create_object", "create_objects", "patch_selected_objects", "delete_selected_objects", "revert_object",
+    "restore_object", "export_objects", "import_objects", "clean_objects", "update_object", "patch_object",
+    "set_state", "delete_object", "delete_objects", "delete_type",
 ]);
 /// Operations that could raise somebody's rights.
 const GRANTS: Of = Operations(&[
-    "create_user",
-    "update_user",
-    "patch_user",
-    "change_password",
-    "delete_user",
-    "list_tokens",
-    "create_token",
-    "delete_token",
-    "create_setting",
-    "update_setting",
-    "patch_setting",
-    "delete_setting",
-    "create_group",
-    "update_group",
-    "patch_group",
-    "delete_group",
+    "create_user", "update_user", "patch_user", "change_password", "delete_user", "list_tokens", "create_token",
+    "delete_token", "create_setting", "update_setting", "patch_setting", "delete_setting", "create_group",
+    "update_group", "patch_group", "delete_group",
 ]);
 const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type", "revert_type", "restore_type"]);
 /// Operations that change a type, and its objects with it.

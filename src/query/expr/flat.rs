@@ -7,31 +7,8 @@ use bson::Bson;
 
 /// The operators: booleans, comparison, choice, and simple numbers and dates.
 const OPERATORS: [&str; 25] = [
-    "$and",
-    "$or",
-    "$not",
-    "$eq",
-    "$ne",
-    "$gt",
-    "$gte",
-    "$lt",
-    "$lte",
-    "$cmp",
-    "$cond",
-    "$ifNull",
-    "$isNumber",
-    "$add",
-    "$subtract",
-    "$multiply",
-    "$divide",
-    "$mod",
-    "$abs",
-    "$ceil",
-    "$floor",
-    "$trunc",
-    "$year",
-    "$month",
-    "$dayOfMonth",
+    "$and", "$or", "$not", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$cond", "$ifNull", "$isNumber", "$add",
+    "$subtract", "$multiply", "$divide", "$mod", "$abs", "$ceil", "$floor", "$trunc", "$year", "$month", "$dayOfMonth",
 ];
 
 /// How many operators an expression has, if it is flat but for their number.

@@ -55,16 +55,7 @@ pub(in crate::query) struct Parser {
 
 /// The operators that stand where a field name could.
 pub(in crate::query) const TOP_OPERATORS: [&str; 11] = [
-    "$sampleRate",
-    "$and",
-    "$or",
-    "$nor",
-    "$expr",
-    "$jsonSchema",
-    "$comment",
-    "$text",
-    "$where",
-    "$alwaysTrue",
+    "$sampleRate", "$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue",
     "$alwaysFalse",
 ];
 

@@ -51,26 +51,8 @@ pub(super) enum Kind {
 
 /// The names of the accumulators.
 pub const ACCUMULATORS: [&str; 20] = [
-    "$sum",
-    "$count",
-    "$avg",
-    "$min",
-    "$max",
-    "$first",
-    "$last",
-    "$push",
-    "$addToSet",
-    "$stdDevPop",
-    "$stdDevSamp",
-    "$mergeObjects",
-    "$firstN",
-    "$lastN",
-    "$minN",
-    "$maxN",
-    "$top",
-    "$topN",
-    "$bottom",
-    "$bottomN",
+    "$sum", "$count", "$avg", "$min", "$max", "$first", "$last", "$push", "$addToSet", "$stdDevPop", "$stdDevSamp",
+    "$mergeObjects", "$firstN", "$lastN", "$minN", "$maxN", "$top", "$topN", "$bottom", "$bottomN",
 ];
 
 impl PipelineParser {

@@ -16,26 +16,8 @@ use crate::suggest::hint;
 
 /// The stages that are offered.
 pub const STAGES: [&str; 20] = [
-    "$match",
-    "$sort",
-    "$skip",
-    "$limit",
-    "$project",
-    "$addFields",
-    "$set",
-    "$unset",
-    "$replaceRoot",
-    "$replaceWith",
-    "$count",
-    "$group",
-    "$unwind",
-    "$sortByCount",
-    "$bucket",
-    "$facet",
-    "$lookup",
-    "$sample",
-    "$unionWith",
-    "$redact",
+    "$match", "$sort", "$skip", "$limit", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith",
+    "$count", "$group", "$unwind", "$sortByCount", "$bucket", "$facet", "$lookup", "$sample", "$unionWith", "$redact",
 ];
 
 /// Stages that MongoDB has and that are not offered here, with the reason.

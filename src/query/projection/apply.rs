@@ -269,8 +269,7 @@ pub(super) fn positional(
                 let element = array.elements().nth(position()?).filter(|element| element.value.kind() != kind::MISSING);
                 let Some(element) = element else {
                     return Err(EvalError::new(
-                        51247,
-                        "the positional $ found an element that the projected array lacks",
+                        51247, "the positional $ found an element that the projected array lacks",
                     ));
                 };
                 let mut bytes = Vec::with_capacity(document.len());

@@ -198,8 +198,7 @@ impl Projection {
             budget.drop_since(mark);
             if bytes.len() > MAX_DOCUMENT {
                 return Err(EvalError::new(
-                    10334,
-                    "the projected document is larger than 16 MiB; ask for less at a time",
+                    10334, "the projected document is larger than 16 MiB; ask for less at a time",
                 ));
             }
         }

@@ -31,18 +31,8 @@ use crate::store::{Documents, FindQuery, StoreError};
 
 /// The members by which entries can be filtered, sorted and projected. What else they have holds old values.
 pub const KNOWN: [&str; 12] = [
-    "sequence",
-    "time",
-    "resource",
-    "public_id",
-    "type_id",
-    "number",
-    "version",
-    "action",
-    "user_id",
-    "user_name",
-    "comment",
-    "cause",
+    "sequence", "time", "resource", "public_id", "type_id", "number", "version", "action", "user_id", "user_name",
+    "comment", "cause",
 ];
 
 /// Entries of the history.

@@ -92,16 +92,8 @@ impl Resource for Users {
         ("looks", ErrorCode::UserNameConfusable),
     ];
     const MEMBERS: &[&'static str] = &[
-        "public_id",
-        "user_name",
-        "active",
-        "group_id",
-        "registration_time",
-        "authenticator",
-        "email",
-        "image",
-        "first_name",
-        "last_name",
+        "public_id", "user_name", "active", "group_id", "registration_time", "authenticator", "email", "image",
+        "first_name", "last_name",
     ];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {

@@ -55,13 +55,8 @@ pub(super) fn connection_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireEr
 /// About the caller only. Others are known over REST; a tool that asks for them, or for all, gets only the caller.
 pub(super) fn users_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     let options = &reading.options;
-    options.only(&[
-        "filter",
-        "showAuthenticationRestrictions",
-        "showCredentials",
-        "showCustomData",
-        "showPrivileges",
-    ])?;
+    options
+        .only(&["filter", "showAuthenticationRestrictions", "showCredentials", "showCustomData", "showPrivileges"])?;
     options.refuse(&[
         ("filter", "only the user who asks is told; leave it out"),
         ("showCredentials", "credentials are not told"),

@@ -14,16 +14,8 @@ use crate::wire::error::{WireError, code};
 /// All options of `aggregate`. That a disk may be used changes nothing, and neither does how safe writes are: drivers say so
 /// with each pipeline, for those that write.
 const KNOWN: &[&str] = &[
-    "allowDiskUse",
-    "bypassDocumentValidation",
-    "collation",
-    "cursor",
-    "explain",
-    "hint",
-    "let",
-    "pipeline",
-    "readConcern",
-    "writeConcern",
+    "allowDiskUse", "bypassDocumentValidation", "collation", "cursor", "explain", "hint", "let", "pipeline",
+    "readConcern", "writeConcern",
 ];
 
 /// Options of `aggregate` that this server does not offer, with the reason.

@@ -30,27 +30,9 @@ const REFUSED: &[(&str, &str)] = &[
 /// All options of `find`. What is off, or says how a cluster or a disk may be used, changes nothing. Neither does
 /// `noCursorTimeout`: a cursor ends when no batch was requested for ten minutes.
 const KNOWN: &[&str] = &[
-    "allowDiskUse",
-    "allowPartialResults",
-    "awaitData",
-    "batchSize",
-    "collation",
-    "filter",
-    "hint",
-    "let",
-    "limit",
-    "max",
-    "min",
-    "noCursorTimeout",
-    "oplogReplay",
-    "projection",
-    "readConcern",
-    "returnKey",
-    "showRecordId",
-    "singleBatch",
-    "skip",
-    "sort",
-    "tailable",
+    "allowDiskUse", "allowPartialResults", "awaitData", "batchSize", "collation", "filter", "hint", "let", "limit",
+    "max", "min", "noCursorTimeout", "oplogReplay", "projection", "readConcern", "returnKey", "showRecordId",
+    "singleBatch", "skip", "sort", "tailable",
 ];
 
 /// Reads the question of a `find`.

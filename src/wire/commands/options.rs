@@ -10,35 +10,14 @@ use crate::wire::error::{WireError, code};
 
 /// What every command takes. The time of the cluster and the preference of a server mean nothing on a single server.
 const GENERIC: &[&str] = &[
-    "$db",
-    "lsid",
-    "$clusterTime",
-    "$readPreference",
-    "comment",
-    "maxTimeMS",
-    "apiVersion",
-    "apiStrict",
+    "$db", "lsid", "$clusterTime", "$readPreference", "comment", "maxTimeMS", "apiVersion", "apiStrict",
     "apiDeprecationErrors",
 ];
 
 /// The commands of the first version of the interface, for `apiStrict`.
 const VERSION_ONE: &[&str] = &[
-    "aggregate",
-    "count",
-    "endSessions",
-    "explain",
-    "find",
-    "getMore",
-    "hello",
-    "killCursors",
-    "killSessions",
-    "listCollections",
-    "listDatabases",
-    "listIndexes",
-    "ping",
-    "refreshSessions",
-    "saslStart",
-    "saslContinue",
+    "aggregate", "count", "endSessions", "explain", "find", "getMore", "hello", "killCursors", "killSessions",
+    "listCollections", "listDatabases", "listIndexes", "ping", "refreshSessions", "saslStart", "saslContinue",
 ];
 
 /// A command with its members.

@@ -8,16 +8,8 @@ use super::{ask, on_each_compatible_store};
 
 /// What each list has in addition to its items.
 const PAGE: [&str; 10] = [
-    "count",
-    "total",
-    "pager.page",
-    "pager.page_size",
-    "pager.total_pages",
-    "pagination.current",
-    "pagination.first",
-    "pagination.prev",
-    "pagination.next",
-    "pagination.last",
+    "count", "total", "pager.page", "pager.page_size", "pager.total_pages", "pagination.current", "pagination.first",
+    "pagination.prev", "pagination.next", "pagination.last",
 ];
 
 /// A member that the answer lacks, or that has another form. `a[].b date`: each item of the list `a` has `b`, a date.

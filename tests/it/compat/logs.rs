@@ -9,18 +9,8 @@ use crate::support::app::TestApp;
 
 /// What an entry has.
 const MEMBERS: [&str; 12] = [
-    "public_id",
-    "log_time",
-    "log_type",
-    "action",
-    "object_id",
-    "version",
-    "user_name",
-    "user_id",
-    "render_state",
-    "changes",
-    "comment",
-    "action_name",
+    "public_id", "log_time", "log_type", "action", "object_id", "version", "user_name", "user_id", "render_state",
+    "changes", "comment", "action_name",
 ];
 
 /// An object that was created, edited, deactivated and deleted; and one that was only created.

@@ -49,15 +49,7 @@ const UNITS: [&str; 10] = ["year", "quarter", "month", "week", "day", "hour", "m
 const TIMEZONES: [&str; 9] =
     ["UTC", "Europe/Berlin", "America/New_York", "+05:30", "-0330", "+02", "Asia/Kathmandu", "Z", "Nowhere"];
 const FORMATS: [&str; 10] = [
-    "%Y-%m-%d",
-    "%H:%M:%S.%L",
-    "%G-W%V-%u",
-    "%j %w %U",
-    "%z %Z",
-    "%Y%m%d",
-    "%d/%m/%Y",
-    "%%",
-    "%Y-%m-%dT%H:%M:%S.%LZ",
+    "%Y-%m-%d", "%H:%M:%S.%L", "%G-W%V-%u", "%j %w %U", "%z %Z", "%Y%m%d", "%d/%m/%Y", "%%", "%Y-%m-%dT%H:%M:%S.%LZ",
     "%q",
 ];
 const WEEKDAYS: [&str; 6] = ["monday", "Mon", "sunday", "sat", "Thursday", "noday"];

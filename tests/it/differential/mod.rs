@@ -89,20 +89,9 @@ async fn compare(pipelines: bool) {
 
 /// What no client may use, or what the embedded store has no index or no chance for: docs/filters.md, What is refused.
 const NOT_ASKED: [&str; 13] = [
-    "$where",
-    "$function",
-    "$_internalJsEmit",
-    "$text",
-    "$meta",
-    "$near",
-    "$nearSphere",
-    "$geoNear",
-    "$geoWithin",
-    "$geoIntersects",
-    "$within",
-    // Two stores would draw two numbers.
-    "$rand",
-    "$sampleRate",
+    "$where", "$function", "$_internalJsEmit", "$text", "$meta", "$near", "$nearSphere", "$geoNear", "$geoWithin",
+    "$geoIntersects", "$within", // Two stores would draw two numbers.
+    "$rand", "$sampleRate",
 ];
 
 /// The names with a dollar sign in front that are anywhere in a value.

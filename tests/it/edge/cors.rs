@@ -31,12 +31,7 @@ async fn pages_of_an_allowed_origin_may_use_the_interface_and_read_its_headers()
         assert_eq!(answer.header("access-control-allow-origin"), PAGE);
         let exposed = answer.header("access-control-expose-headers").to_lowercase();
         for name in [
-            "etag",
-            "location",
-            "x-total-count",
-            "x-request-id",
-            "retry-after",
-            "ratelimit-remaining",
+            "etag", "location", "x-total-count", "x-request-id", "retry-after", "ratelimit-remaining",
             "content-disposition",
         ] {
             assert!(exposed.contains(name), "{exposed}");

@@ -168,17 +168,8 @@ pub(super) fn walked() -> Vec<Asked> {
     all.push(Asked::get("/objects/dangling/").with("limit", 1));
     all.push(Asked::new(Method::POST, "/logs/undo").json(&json!({"request_id": "nobody's", "dry_run": true})));
     for path in [
-        "/objects/",
-        "/objects/dangling/",
-        "/types/",
-        "/categories/",
-        "/users/",
-        "/groups/",
-        "/rights/",
-        "/export/objects",
-        "/users/1/settings/",
-        "/users/1/tokens/",
-        "/rights/levels",
+        "/objects/", "/objects/dangling/", "/types/", "/categories/", "/users/", "/groups/", "/rights/",
+        "/export/objects", "/users/1/settings/", "/users/1/tokens/", "/rights/levels",
     ] {
         all.push(Asked::get(path));
         all.push(Asked::get(path).with("explain", "true"));

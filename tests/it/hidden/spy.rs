@@ -17,25 +17,8 @@ use crate::support::mongod::{Deployment, shared};
 /// What no command may have: the names of expressions, patterns and schemas where conditions stand, of stages, and the service's own
 /// conditions on fields.
 const OF_CLIENTS: [&str; 20] = [
-    OWN_OPERATOR,
-    "$expr",
-    "$regex",
-    "$options",
-    "$jsonSchema",
-    "$set",
-    "$addFields",
-    "$unset",
-    "$project",
-    "$group",
-    "$sortByCount",
-    "$bucket",
-    "$unwind",
-    "$lookup",
-    "$unionWith",
-    "$facet",
-    "$redact",
-    "$replaceRoot",
-    "$sample",
+    OWN_OPERATOR, "$expr", "$regex", "$options", "$jsonSchema", "$set", "$addFields", "$unset", "$project", "$group",
+    "$sortByCount", "$bucket", "$unwind", "$lookup", "$unionWith", "$facet", "$redact", "$replaceRoot", "$sample",
     "$slice",
 ];
 

@@ -185,10 +185,7 @@ async fn a_list_of_the_past_is_the_same_while_objects_change_and_come_during_its
     }
     let (then, ids) = (now(&app).await, [1, 2, 3, 4, 5]);
     let questions = [
-        "",
-        "&sort=-public_id&limit=2&page=2",
-        "&filter={\"f.units\":{\"$gte\":1}}",
-        "&view=render",
+        "", "&sort=-public_id&limit=2&page=2", "&filter={\"f.units\":{\"$gte\":1}}", "&view=render",
         "&filter={\"public_id\":3}",
     ];
     let list = async |question: &str| {

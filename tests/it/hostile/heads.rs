@@ -20,26 +20,11 @@ fn over_the_wire(app: &TestApp, path: &[u8], headers: &str) -> u16 {
 async fn no_spelling_of_a_path_gets_past_the_token() {
     let app = TestApp::embedded().await;
     for path in [
-        "/rest/objects/",
-        "/rest//objects/",
-        "//rest/objects/",
-        "/rest/./objects/",
-        "/rest/../rest/objects/",
-        "/health/../rest/objects/",
-        "/docs/../rest/objects/",
-        "/docs/..%2frest%2fobjects%2f",
-        "/docs/%2e%2e/%2e%2e/etc/passwd",
-        "/rest/%6fbjects/",
-        "/rest/objects%2f",
-        "/rest/objects/;a=b",
-        "/rest/objects/%00",
-        "/REST/objects/",
-        "/rest/object/",
-        "/rest/auth/login/../../objects/",
-        "/rest/objects/1/native/..",
-        "/rest/objects/%2e%2e",
-        "/metrics",
-        "/rest/service.credentials/",
+        "/rest/objects/", "/rest//objects/", "//rest/objects/", "/rest/./objects/", "/rest/../rest/objects/",
+        "/health/../rest/objects/", "/docs/../rest/objects/", "/docs/..%2frest%2fobjects%2f",
+        "/docs/%2e%2e/%2e%2e/etc/passwd", "/rest/%6fbjects/", "/rest/objects%2f", "/rest/objects/;a=b",
+        "/rest/objects/%00", "/REST/objects/", "/rest/object/", "/rest/auth/login/../../objects/",
+        "/rest/objects/1/native/..", "/rest/objects/%2e%2e", "/metrics", "/rest/service.credentials/",
     ] {
         let status = over_the_wire(&app, path.as_bytes(), "");
         assert!((400..500).contains(&status), "{path}: {status}");

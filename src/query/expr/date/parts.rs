@@ -93,16 +93,7 @@ pub(super) fn to_parts(arguments: &Arguments<'_>) -> Outcome {
 
 /// The operands of `$dateFromParts` in the order in which they are read.
 const NAMES: [&str; 11] = [
-    "year",
-    "month",
-    "day",
-    "hour",
-    "minute",
-    "second",
-    "millisecond",
-    "isoWeekYear",
-    "isoWeek",
-    "isoDayOfWeek",
+    "year", "month", "day", "hour", "minute", "second", "millisecond", "isoWeekYear", "isoWeek", "isoDayOfWeek",
     "timezone",
 ];
 

@@ -309,15 +309,7 @@ mod tests {
             all.push(decimal(text));
         }
         for text in [
-            "NaN",
-            "Infinity",
-            "-Infinity",
-            "-0",
-            "0E+6000",
-            "1E+308",
-            "2E+308",
-            "5E-324",
-            "4.9E-324",
+            "NaN", "Infinity", "-Infinity", "-0", "0E+6000", "1E+308", "2E+308", "5E-324", "4.9E-324",
             "0.30000000000000004",
         ] {
             all.push(decimal(text));
