@@ -17,7 +17,7 @@ use super::documents::Material;
 use super::expressions::Kind;
 use super::generator::{Generator, Question};
 use super::random::Random;
-use super::{CASES, SEED, USUAL_SEED, number};
+use super::{SEED, USUAL_SEED, cases, number};
 use crate::support::mongod::{Deployment, Mongod, program};
 
 /// The number of cases by default.
@@ -397,7 +397,7 @@ fn told(document: &Document, is_object: bool) -> String {
 async fn a_field_is_asked_for_as_a_member_would_be() {
     let Some(program) = program() else { return };
     let seed = number(SEED).unwrap_or(USUAL_SEED);
-    let cases = number(CASES).unwrap_or(USUAL_CASES);
+    let cases = cases(USUAL_CASES);
     let server = Mongod::start(program, Deployment::ReplicaSet).await;
     let mut bench = Bench::new(Stores::on(&server).await, 0).await;
     let (mut asked, mut found, mut of_engine, mut of_order, mut failures) = (0, 0, 0, 0, Vec::new());

@@ -11,7 +11,7 @@ use inventory_service::store::{Change, Unit, collections};
 use serde_json::{Value, json};
 
 use super::random::Random;
-use super::{CASES, SEED, USUAL_SEED, number};
+use super::{SEED, USUAL_SEED, cases, number};
 use crate::api::people::Person;
 use crate::support::app::{Answer, TestApp};
 use crate::support::mongod::{Deployment, shared};
@@ -218,7 +218,7 @@ fn ids(answer: &Answer, filter: &Value) -> BTreeSet<i64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_referred_object_is_asked_for_as_a_member_would_be() {
     let Some(server) = shared(Deployment::ReplicaSet).await else { return };
-    let (seed, cases) = (number(SEED).unwrap_or(USUAL_SEED), number(CASES).unwrap_or(USUAL_CASES));
+    let (seed, cases) = (number(SEED).unwrap_or(USUAL_SEED), cases(USUAL_CASES));
     let (mut asked, mut found, mut failures) = (0, 0, Vec::new());
     let database = server.client().await.database("through_references");
     for set in 0..cases.div_ceil(QUESTIONS) {

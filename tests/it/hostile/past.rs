@@ -14,7 +14,7 @@ use crate::support::mongod::{Deployment, shared};
 use crate::support::process::ServiceProcess;
 
 /// How many objects change, and how large each is: together many times what a reader may have.
-const OBJECTS: usize = 36;
+const OBJECTS: usize = 24;
 const BYTES: usize = 900_000;
 /// How many read at a time.
 const READERS: usize = 16;
