@@ -593,7 +593,7 @@ impl ValueKind {
     ///
     /// # Errors
     /// What it must be.
-    fn spelled(self, text: &str) -> Result<String, String> {
+    pub fn spelled(self, text: &str) -> Result<String, String> {
         match self {
             Self::Ip => address::ip(text),
             Self::Network => address::network(text),

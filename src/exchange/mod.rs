@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod graph;
 pub mod locale;
 pub mod ndjson;
+pub mod proposal;
 pub mod sheet;
 pub mod xlsx;
 

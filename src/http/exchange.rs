@@ -6,6 +6,7 @@ use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt;
 
+use super::call::{Answer, Call};
 use super::caller::Authenticated;
 use super::envelope;
 use super::error::ApiError;
@@ -13,8 +14,9 @@ use super::files::{File, SHEET, SentFormat};
 use super::idempotency::IdempotencyKey;
 use super::objects::{LIST, with_fields};
 use super::params::{Parameters, read_order, read_sort};
-use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, operation};
+use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, ProposalParameters, TypeBody, operation};
 use super::state::HttpState;
+use crate::domain::schema::is_kebab_case;
 use crate::exchange::columns::Labels;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::discovery::HostFields;
@@ -23,7 +25,7 @@ use crate::exchange::locale::{self, Locale};
 use crate::plural::counted;
 use crate::query::{Fields, Filter};
 use crate::service::exchange::export::{self as service, ChosenColumns, ExportAccess, ExportForm, ExportQuery};
-use crate::service::exchange::import::{self, ImportQuery, ImportReport, Imported, Importer, Repeat};
+use crate::service::exchange::import::{self, ImportForm, ImportQuery, ImportReport, Imported, Importer, Repeat};
 use crate::service::queries::advice;
 use crate::service::{Caller, ErrorCode};
 use crate::store::StoreError;
@@ -215,6 +217,10 @@ const IMPORT: [&str; 13] = [
     "trim", "again",
 ];
 
+/// The parameters of a proposal.
+const PROPOSAL: [&str; 10] =
+    ["name", "format", "delimiter", "encoding", "sheet", "decimal", "dates", "true", "false", "trim"];
+
 operation! {
     /// Create and change objects from a file: all of its lines, or none.
     ///
@@ -267,12 +273,54 @@ pub(super) async fn import_objects(
     Err(ApiError::new(ErrorCode::ImportRefused, message).reporting(written))
 }
 
-/// `said` is what the media type of the file says; parameters take precedence.
+operation! {
+    /// Propose a type for the objects of a table: the body of `POST /types/`, to be edited.
+    ///
+    /// A field has the kind that all cells of its column have. Nothing is stored.
+    propose_type:
+        params(ProposalParameters),
+        request_body(content((String = "text/csv"), (String = "application/octet-stream"))),
+        responses((status = 200, body = TypeBody))
+}
+pub(super) async fn propose_type(Call { state, request, caller }: Call, file: File) -> Answer {
+    let sent = Parameters::of(&request)?;
+    sent.only(&PROPOSAL, state.params.unknown)?;
+    let name = sent.get("name").filter(|name| !name.is_empty()).unwrap_or("imported").to_owned();
+    if !is_kebab_case(&name) {
+        return Err(ApiError::parameter("name", "must be letters, digits, - and _, as names of types are"));
+    }
+    let form = import_form(&sent, (file.said, file.encoding))?;
+    let proposed = import::propose_type((name, caller.user_id), form, file.bytes).await?;
+    drop((file.place, file.arriving));
+    match proposed {
+        Ok(proposed) => Ok(envelope::json(StatusCode::OK, proposed.to_string().into_bytes(), |_| {})),
+        Err(report) => {
+            let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
+            Err(ApiError::new(ErrorCode::ImportRefused, "the file cannot be read as a table").reporting(written))
+        }
+    }
+}
+
 fn import_query(
     sent: &Parameters,
-    (said, said_encoding): (SentFormat, Option<TextEncoding>),
+    said: (SentFormat, Option<TextEncoding>),
     repeat: Repeat,
 ) -> Result<ImportQuery, ApiError> {
+    let (form, locale) = import_form(sent, said)?;
+    let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+    let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;
+    let key = sent.get("key").map(str::to_owned);
+    if key.as_deref() == Some("") {
+        return Err(ApiError::parameter("key", "is empty; name a field, or leave it out for new objects"));
+    }
+    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, locale, repeat })
+}
+
+/// The form of a file, and how its cells are read. `said` is what its media type says; parameters take precedence.
+fn import_form(
+    sent: &Parameters,
+    (said, said_encoding): (SentFormat, Option<TextEncoding>),
+) -> Result<(ImportForm, Locale), ApiError> {
     let usual = match said {
         SentFormat::Lines => "ndjson",
         SentFormat::Sheet => "xlsx",
@@ -291,17 +339,11 @@ fn import_query(
     }
     let locale = locale_of(sent, format)?;
     let form = match format {
-        "csv" => import::ImportForm::Csv { delimiter, encoding: encoding.or(said_encoding) },
-        "xlsx" => import::ImportForm::Xlsx { sheet },
-        _ => import::ImportForm::Ndjson,
+        "csv" => ImportForm::Csv { delimiter, encoding: encoding.or(said_encoding) },
+        "xlsx" => ImportForm::Xlsx { sheet },
+        _ => ImportForm::Ndjson,
     };
-    let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
-    let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;
-    let key = sent.get("key").map(str::to_owned);
-    if key.as_deref() == Some("") {
-        return Err(ApiError::parameter("key", "is empty; name a field, or leave it out for new objects"));
-    }
-    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, locale, repeat })
+    Ok((form, locale))
 }
 
 /// How the cells of a table are read.

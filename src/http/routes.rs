@@ -106,6 +106,7 @@ routes! {
     GET "/rest/types/", Right("base.framework.type.view"), types::list_types;
     QUERY "/rest/types/", Right("base.framework.type.view"), types::list_types;
     POST "/rest/types/", Right("base.framework.type.add"), types::create_type;
+    POST "/rest/types/from-file", Right("base.framework.type.add"), exchange::propose_type;
     GET "/rest/types/{public_id}", Right("base.framework.type.view"), types::get_type;
     GET "/rest/types/{public_id}/migration", Right("base.framework.type.view"), types::type_migration;
     PUT "/rest/types/{public_id}", Right("base.framework.type.edit"), types::update_type;
@@ -264,7 +265,9 @@ impl Routes {
             self.route(Method::HEAD, (path, access, body), handler.clone());
         }
         // Requests that may take longer have their own path prefixes.
-        let is_transfer = ["/rest/export/", "/rest/import/", "/ui/export/"].iter().any(|begin| path.starts_with(begin));
+        let is_transfer = ["/rest/export/", "/rest/import/", "/rest/types/from-file", "/ui/export/"]
+            .iter()
+            .any(|begin| path.starts_with(begin));
         let budget = if is_transfer { TimeBudget::Transfer } else { TimeBudget::Request };
         let shown = self.shown;
         let check = from_fn(move |request, next| authorize((access, budget, shown), request, next));

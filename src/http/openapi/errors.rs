@@ -62,6 +62,8 @@ const EXPORTS: Of = Operations(&["export_objects"]);
 const FREE: Of = Operations(&["free_address"]);
 /// Operations that make objects of files.
 const IMPORTS: Of = Operations(&["import_objects"]);
+/// Operations that read files.
+const FILES: Of = Operations(&["import_objects", "propose_type"]);
 /// Operations that look at the past.
 const PAST: Of = Operations(&[
     "list_objects", "query_objects", "list_references", "render_object", "get_object", "list_types", "get_type",
@@ -130,8 +132,8 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TooManyObjects => &[BULK_WRITES, UNDO, TYPE_CHANGES],
         ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
         ErrorCode::ExportDoesNotFit => &[EXPORTS],
-        ErrorCode::ImportRefused | ErrorCode::ImportRepeated => &[IMPORTS],
-        ErrorCode::ImportKey => &[IMPORTS],
+        ErrorCode::ImportRefused => &[FILES],
+        ErrorCode::ImportRepeated | ErrorCode::ImportKey => &[IMPORTS],
         ErrorCode::ValuesNotUnique => &[TYPE_CHANGES],
         ErrorCode::ValuesBreakRules | ErrorCode::MigrationRefused => &[Operations(&["update_type", "patch_type"])],
         ErrorCode::TypeMigrating => &[TYPE_CHANGES, UNDO],
@@ -215,7 +217,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::BodyTooLarge => &[Bodies],
         ErrorCode::UriTooLong => &[All],
         ErrorCode::ContentEncodingUnknown => &[Bodies],
-        ErrorCode::NotAFile => &[IMPORTS],
+        ErrorCode::NotAFile => &[FILES],
         ErrorCode::NotJson => &[Bodies],
         ErrorCode::IdempotencyKeyReused => &[ONCE],
         ErrorCode::TooManyAttempts => &[Rest],
@@ -230,7 +232,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::StoreDamaged => &[Operations(&["ready"])],
         ErrorCode::StoreNotMigrated => &[Operations(&["ready"])],
         ErrorCode::Busy => &[Protected],
-        ErrorCode::ImportsBusy => &[IMPORTS],
+        ErrorCode::ImportsBusy => &[FILES],
         ErrorCode::BodiesBusy => &[Bodies],
         ErrorCode::Contended => &[Rest],
     }

@@ -232,7 +232,7 @@ fn add_variables(operation: &mut Value, path: &str) {
 fn add_comment(operation: &mut Value, route: &RouteInfo) {
     let is_recorded = ["objects", "types", "categories", "import"].contains(&tag(route.path));
     let reads = matches!(route.method.as_str(), "GET" | "QUERY")
-        || ["/query", "/aggregate"].iter().any(|end| route.path.ends_with(end));
+        || ["/query", "/aggregate", "/from-file"].iter().any(|end| route.path.ends_with(end));
     if reads || !is_recorded {
         return;
     }

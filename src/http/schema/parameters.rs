@@ -249,6 +249,42 @@ pub struct ImportParameters {
     pub again: bool,
 }
 
+/// The parameters of a proposal of a type.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ProposalParameters {
+    /// The name of the type.
+    #[param(required = false, default = "imported", min_length = 1)]
+    pub name: String,
+    /// A table as text, or a sheet of a spreadsheet.
+    #[param(required = false, schema_with = table_format)]
+    pub format: String,
+    /// For CSV: the delimiter of cells; by default the most frequent one in the header.
+    #[param(required = false, schema_with = delimiter)]
+    pub delimiter: String,
+    /// For CSV: the encoding; by default that of the byte-order mark, else UTF-8.
+    #[param(required = false, schema_with = encoding)]
+    pub encoding: String,
+    /// For xlsx: the name of the sheet, or its number from 1; by default the first one.
+    #[param(required = false, min_length = 1)]
+    pub sheet: String,
+    /// For tables: the sign before decimals; a point by default.
+    #[param(required = false, schema_with = decimal)]
+    pub decimal: String,
+    /// For tables: the order of dates (`dmy`: 31.01.2026), or a pattern of strftime (`%d.%m.%Y`). ISO 8601 is always read.
+    #[param(required = false, min_length = 1, max_length = 200, format = "date-form")]
+    pub dates: String,
+    /// For tables: words for yes, with commas between them, in any case, in addition to `true`, `yes` and `1`.
+    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
+    pub r#true: String,
+    /// For tables: words for no, with commas between them, in any case, in addition to `false`, `no` and `0`.
+    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
+    pub r#false: String,
+    /// For tables: `false` keeps the blanks at the edges of cells, and the Unicode form of their letters.
+    #[param(required = false, default = true)]
+    pub trim: bool,
+}
+
 /// The parameters of lists without pages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -505,6 +541,14 @@ fn export_format() -> Schema {
 fn import_format() -> Schema {
     let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
     words(said, &["csv", "ndjson", "xlsx"]).into()
+}
+
+fn table_format() -> Schema {
+    words(
+        "A table as text, or a sheet of a spreadsheet; what `Content-Type` says when nothing is said.",
+        &["csv", "xlsx"],
+    )
+    .into()
 }
 
 fn openapi_version() -> Schema {

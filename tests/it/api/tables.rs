@@ -463,3 +463,45 @@ on_each_store! {
         }
     }
 }
+
+on_each_store! {
+    async fn a_type_that_a_file_proposes_takes_the_file(app) {
+        let cities = app.create_type("city", &[("name", "text")]).await;
+        let porto = app.create_object(cities, &json!({"name": "Porto"})).await;
+        let line = |n: usize| {
+            let (state, used) = (["live", "spare"][n % 2], ["ja", "nein"][n % 2]);
+            format!("srv-{n};{state};{n},5;0{}.02.2026;{used};10.0.0.{n};Porto\n", n % 9 + 1)
+        };
+        let lines: String = (0..30).map(line).collect();
+        let file = format!("Host name;State;Power (kW);Bought;In use;Address;city=city/name\n{lines}");
+        let locale = "decimal=,&dates=dmy&true=ja&false=nein";
+        let propose = async |parameters: &str, file: &str| {
+            let request = app.request(Method::POST, &format!("/types/from-file?{parameters}"));
+            send(request.header("Content-Type", "text/csv").body(file.to_owned())).await
+        };
+        let answer = propose(&format!("name=server&{locale}"), &file).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let body = answer.json();
+        let fields = body["fields"].as_array().expect("fields");
+        let text = |field: &Value, name: &str| field[name].as_str().expect("a text").to_owned();
+        let kinds: Vec<String> = fields.iter().map(|it| text(it, "name") + " " + &text(it, "type")).collect();
+        let expected = [
+            "host_name text", "state select", "power_kw number", "bought date", "in_use checkbox", "address ip", "city ref",
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!((&body["fields"][0]["unique"], &body["fields"][0]["label"]), (&json!(true), &json!("Host name")));
+        assert_eq!(body["render_meta"]["summary"]["fields"], json!(["host_name"]));
+        let kind = app.created("/types/", &body).await;
+        let imported = import(app, &format!("type_id={kind}&{locale}"), file.clone()).await;
+        assert_eq!((imported.status.as_u16(), &imported.json()["created"]), (200, &json!(30)), "{}", imported.text);
+        let (power, city) = (values(app, "power_kw").await, values(app, "city").await);
+        assert_eq!((&power[4], &city[4], power.len()), (&json!(3.5), &json!(porto), 31));
+
+        for file in ["a\n\"open", ""] {
+            propose("", file).await.error(400, "import_refused");
+        }
+        propose("format=ndjson", "{}").await.error(400, "import_refused");
+        propose("name=no%20name", "a\n1\n").await.error(400, "parameter_invalid");
+        propose("key=a", "a\n1\n").await.error(400, "parameter_invalid");
+    }
+}

@@ -38,6 +38,7 @@ use crate::admission::{self, Means};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::exchange::locale::Locale;
+use crate::exchange::proposal;
 use crate::history::entry;
 use crate::query::Filter;
 use crate::service::error::ServiceError;
@@ -242,6 +243,27 @@ pub async fn import_objects(
         require_type(services, query.type_id).await?;
     }
     Err(ServiceError::Contended("the objects of the type".to_owned()))
+}
+
+/// Proposes the body of a new type of this name for the objects of a table.
+///
+/// # Errors
+/// In the inner result, what is wrong with the file; else that there is no place for the work.
+pub async fn propose_type(
+    (name, author_id): (String, i64),
+    (form, locale): (ImportForm, Locale),
+    file: Vec<u8>,
+) -> Result<Result<serde_json::Value, ImportReport>, ServiceError> {
+    let read = move |means: &Means| {
+        let table = rows::read_table(&file, &form, &locale, &|bytes| means.hold(bytes).is_ok());
+        let table = table.map_err(|(line, reason)| {
+            let mut errors = ReportErrors::default();
+            errors.push(ReportError::new(line, "", reason));
+            ImportReport::refused(errors, true)
+        });
+        table.map(|table| proposal::propose(&name, author_id, &table, &locale))
+    };
+    Ok(admission::work(read).await.map_err(StoreError::from)?)
 }
 
 /// The content of an import request, without its caller.

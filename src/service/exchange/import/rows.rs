@@ -1,5 +1,6 @@
 //! A file as rows: the content of each line, without queries to the store.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -132,6 +133,43 @@ pub(super) struct RowReading {
 /// The memory that an import takes, as a multiple of the size of its file.
 const GROWTH: usize = 4;
 
+/// Reads the table that a file is. `room` reserves memory, and returns whether there is enough.
+///
+/// # Errors
+/// A line and a sentence for people.
+pub(super) fn read_table(
+    file: &[u8],
+    form: &ImportForm,
+    locale: &Locale,
+    room: &dyn Fn(usize) -> bool,
+) -> Result<csv::Table, (u64, String)> {
+    match form {
+        ImportForm::Xlsx { sheet } => sheet::read(file, sheet.as_deref(), locale, room),
+        ImportForm::Csv { delimiter, encoding } => {
+            check_text(file, room)?;
+            encoding::decode(file, *encoding).and_then(|text| csv::read(&text, *delimiter))
+        }
+        ImportForm::Ndjson => Err((1, "is no table; send CSV or xlsx".to_owned())),
+    }
+}
+
+/// Lines of JSON as text.
+fn lines_of<'f>(file: &'f [u8], room: &dyn Fn(usize) -> bool) -> Result<Cow<'f, str>, (u64, String)> {
+    check_text(file, room)?;
+    encoding::decode(file, Some(TextEncoding::Utf8))
+}
+
+/// Refuses other bytes than text, and text that is too large for the memory.
+fn check_text(file: &[u8], room: &dyn Fn(usize) -> bool) -> Result<(), (u64, String)> {
+    if let Some(reason) = sheet::foreign(file) {
+        return Err((1, reason.to_owned()));
+    }
+    if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) {
+        return Err((1, "there is no memory for so large a file; send it in several files".to_owned()));
+    }
+    Ok(())
+}
+
 impl RowReading {
     /// Reads a file; the result contains its errors. `room` reserves memory, and returns whether there is enough.
     pub(super) fn read(&self, file: &[u8], form: &ImportForm, room: &dyn Fn(usize) -> bool) -> ImportRows {
@@ -141,18 +179,11 @@ impl RowReading {
             rows
         };
         let table = match form {
-            ImportForm::Xlsx { sheet } => sheet::read(file, sheet.as_deref(), &self.locale, room),
-            _ if let Some(reason) = sheet::foreign(file) => Err((1, reason.to_owned())),
-            _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
-                Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
-            }
-            ImportForm::Csv { delimiter, encoding } => {
-                encoding::decode(file, *encoding).and_then(|text| csv::read(&text, *delimiter))
-            }
-            ImportForm::Ndjson => match encoding::decode(file, Some(TextEncoding::Utf8)) {
+            ImportForm::Ndjson => match lines_of(file, room) {
                 Ok(text) => return self.read_lines(&text),
                 Err(error) => Err(error),
             },
+            _ => read_table(file, form, &self.locale, room),
         };
         match table {
             Ok(table) => self.read_table(table),

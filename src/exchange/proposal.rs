@@ -1,0 +1,206 @@
+//! A type that fits a table: a field for each column, of the kind that all its cells have.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use bson::Bson;
+use serde_json::{Value, json};
+
+use super::cell;
+use super::csv::Table;
+use super::locale::Locale;
+use crate::domain::object_fields::ValueKind;
+
+/// The minimum of values that say whether few of them repeat, or none.
+const ENOUGH: usize = 20;
+/// The maximum of options.
+const MOST_OPTIONS: usize = 12;
+/// How often an option occurs on average, at least.
+const REPEATS: usize = 5;
+/// Longer numbers are rather marks of things, such as serial numbers.
+const MOST_DIGITS: usize = 15;
+
+/// Proposes the body of a new type for a table, to be edited and sent to `POST /types/`. The column `public_id` is that of
+/// every object, so it becomes no field. The first unique field is the summary.
+pub fn propose(name: &str, author_id: i64, table: &Table, locale: &Locale) -> Value {
+    let mut fields: Vec<(String, Value)> = Vec::new();
+    for (column, heading) in table.header.iter().enumerate() {
+        let label = cell::name(&cell::tidy_name(heading)).into_owned();
+        // `rack=rack/name` refers to an object, and `rack.site=rack/site` says more about it.
+        let (label, is_reference) = match label.split_once('=') {
+            Some((field, target)) if target.contains('/') => (field.to_owned(), true),
+            _ => (label, false),
+        };
+        if label == "public_id" || is_reference && label.contains('.') {
+            continue;
+        }
+        let plain = plain_name(&label, column);
+        let numbered = (2..).map(|number| format!("{plain}_{number}"));
+        let is_free = |name: &String| fields.iter().all(|(taken, _)| taken != name);
+        let name = std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or_default();
+        let label = if label.is_empty() { name.clone() } else { label };
+        let cells = table.rows.iter().map(|(_, cells)| cells.get(column).unwrap_or_default());
+        let cells: Vec<Cow<'_, str>> = cells.map(|cell| cell::tidied(cell, locale)).collect();
+        let field = if is_reference {
+            json!({"type": "ref", "name": name, "label": label})
+        } else {
+            field_of(&name, &label, &cells, locale)
+        };
+        fields.push((name, field));
+    }
+    let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+    let summary = fields.iter().find(|(_, field)| field["unique"] == true).or(fields.first());
+    let summary: Vec<&str> = summary.into_iter().map(|(name, _)| name.as_str()).collect();
+    let section = json!({"type": "section", "name": "data", "label": "Data", "fields": names});
+    let render_meta = json!({"sections": [section], "summary": {"fields": summary}});
+    let fields: Vec<&Value> = fields.iter().map(|(_, field)| field).collect();
+    json!({"name": name, "author_id": author_id, "fields": fields, "render_meta": render_meta})
+}
+
+/// The field of a column. It is required if each line has a value.
+fn field_of(name: &str, label: &str, cells: &[Cow<'_, str>], locale: &Locale) -> Value {
+    let values: Vec<&str> = cells.iter().map(|cell| &**cell).filter(|cell| !cell.is_empty()).collect();
+    let kind = kind_of(&values, locale);
+    let texts = values.iter().map(|value| match cell::read(ValueKind::named(kind), value, locale) {
+        Ok(Bson::String(text)) => text,
+        _ => (*value).to_owned(),
+    });
+    let texts: Vec<String> = texts.collect();
+    let different: BTreeSet<&str> = texts.iter().map(String::as_str).collect();
+    let is_choice = kind == "text" && different.len() <= MOST_OPTIONS && different.len() * REPEATS <= texts.len();
+    let mut field = json!({"type": kind, "name": name, "label": label});
+    if is_choice && texts.len() >= ENOUGH {
+        let options: Vec<Value> = different.iter().map(|value| json!({"name": value, "label": value})).collect();
+        (field["type"], field["options"]) = ("select".into(), options.into());
+    }
+    if !values.is_empty() && values.len() == cells.len() {
+        field["required"] = true.into();
+    }
+    let identifies = ["text", "ip", "network", "mac"].contains(&kind);
+    if identifies && texts.len() >= ENOUGH && different.len() == texts.len() {
+        field["unique"] = true.into();
+    }
+    field
+}
+
+/// The kind that all values have.
+fn kind_of(values: &[&str], locale: &Locale) -> &'static str {
+    let reads = |kind, value: &str| cell::read(kind, value, locale).is_ok_and(|read| read != Bson::Null);
+    let all = |is: &dyn Fn(&str) -> bool| !values.is_empty() && values.iter().all(|value| is(value));
+    let is_flag = |value: &str| reads(ValueKind::Checkbox, value);
+    if all(&is_flag) && values.iter().any(|value| !["0", "1"].contains(value)) {
+        return "checkbox";
+    }
+    let is_number = |value: &str| is_quantity(value) && reads(ValueKind::Number, value);
+    let kinds: [(&'static str, &dyn Fn(&str) -> bool); 5] = [
+        ("number", &is_number),
+        ("date", &|value| reads(ValueKind::Date, value)),
+        ("ip", &|value| ValueKind::Ip.spelled(value).is_ok()),
+        ("network", &|value| ValueKind::Network.spelled(value).is_ok()),
+        ("mac", &|value| ValueKind::Mac.spelled(value).is_ok()),
+    ];
+    match kinds.iter().find(|(_, is)| all(*is)) {
+        Some((kind, _)) => kind,
+        None if values.iter().any(|value| value.contains(['\n', '\r'])) => "textarea",
+        None => "text",
+    }
+}
+
+/// Whether digits say how much of something there is. Leading zeros, a plus and many digits belong to numbers of things.
+fn is_quantity(value: &str) -> bool {
+    let digits = value.trim_start_matches('-');
+    let is_padded = digits.starts_with('0') && digits.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    let count = digits.bytes().take_while(u8::is_ascii_digit).count();
+    !is_padded && !value.starts_with('+') && count <= MOST_DIGITS
+}
+
+/// Small letters and digits with `_` between words.
+fn plain_name(label: &str, column: usize) -> String {
+    let lower = label.to_lowercase();
+    let words = lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let name = words.collect::<Vec<_>>().join("_");
+    let end = name.char_indices().map(|(at, _)| at).take_while(|at| *at <= 100).last().unwrap_or_default();
+    if name.is_empty() {
+        format!("column_{}", column + 1)
+    } else if name.len() > 100 {
+        name[..end].to_owned()
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::csv;
+
+    fn proposed(text: &str) -> Vec<Value> {
+        let table = csv::read(text, None).expect("a table");
+        propose("thing", 1, &table, &Locale::default())["fields"].as_array().expect("fields").clone()
+    }
+
+    #[test]
+    fn a_column_has_the_kind_that_all_its_cells_have() {
+        let german = Locale::read(true, |name| match name {
+            "decimal" => Some(","),
+            "dates" => Some("dmy"),
+            "true" => Some("ja"),
+            _ => Some("nein"),
+        });
+        let german = german.expect("a locale");
+        let plain = Locale::default();
+        for (column, locale, expected) in [
+            (&["1", "2.5", "-3"][..], &plain, "number"),
+            (&["1,5", "2"], &german, "number"),
+            (&["1,5", "2"], &plain, "text"),
+            (&["007", "12"], &plain, "text"),
+            (&["+4930123", "+4940"], &plain, "text"),
+            (&["8939010102358478435"], &plain, "text"),
+            (&["0", "1"], &plain, "number"),
+            (&["yes", "0"], &plain, "checkbox"),
+            (&["ja", "nein"], &german, "checkbox"),
+            (&["ja", "nein"], &plain, "text"),
+            (&["2026-01-31", "2026-01-31T12:00:00Z"], &plain, "date"),
+            (&["31.01.2026"], &german, "date"),
+            (&["10.0.0.1", "2001:db8::7"], &plain, "ip"),
+            (&["10.0.0.0/24"], &plain, "network"),
+            (&["00:1b:44:11:3a:b7"], &plain, "mac"),
+            (&["one\ntwo", "three"], &plain, "textarea"),
+            (&[], &plain, "text"),
+        ] {
+            assert_eq!(kind_of(column, locale), expected, "{column:?}");
+        }
+    }
+
+    #[test]
+    fn headings_become_labels_and_names_that_differ() {
+        let fields = proposed("public_id;Serial no.;SERIAL-NO;\u{c4}nderung;!\n7;a;b;c;d\n");
+        let text = |field: &Value, name: &str| field[name].as_str().unwrap_or_default().to_owned();
+        let names: Vec<(String, String)> = fields.iter().map(|it| (text(it, "name"), text(it, "label"))).collect();
+        let expected = [
+            ("serial_no", "Serial no."),
+            ("serial_no_2", "SERIAL-NO"),
+            ("\u{e4}nderung", "\u{c4}nderung"),
+            ("column_5", "!"),
+        ];
+        assert_eq!(names, expected.map(|(name, label)| (name.to_owned(), label.to_owned())));
+        assert!(plain_name(&"\u{e4}".repeat(200), 0).len() <= 101);
+    }
+
+    #[test]
+    fn few_values_that_repeat_are_options_and_values_without_an_equal_one_are_unique() {
+        let lines: String = (0..20).map(|n| format!("host-{n},{},{}\n", ["live", "spare"][n % 2], n % 19)).collect();
+        let found = proposed(&format!("Host,State,Note\n{lines}"));
+        let option = |name: &str| json!({"name": name, "label": name});
+        let expected = [
+            json!({"type": "text", "name": "host", "label": "Host", "required": true, "unique": true}),
+            json!({"type": "select", "name": "state", "label": "State", "options": [option("live"), option("spare")],
+                "required": true}),
+            json!({"type": "number", "name": "note", "label": "Note", "required": true}),
+        ];
+        assert_eq!(found, expected);
+        let few = proposed("Host,State\na,live\nb,\n");
+        assert_eq!(few[0], json!({"type": "text", "name": "host", "label": "Host", "required": true}));
+        assert_eq!(few[1], json!({"type": "text", "name": "state", "label": "State"}));
+    }
+}
