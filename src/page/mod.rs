@@ -28,7 +28,7 @@ use actix_web::http::Method;
 use actix_web::web::ServiceConfig;
 
 use self::screens::{
-    changes, definition, delete, edit, export, graph, list, object, overview, people, search, several, sign_in,
+    changes, definition, delete, edit, export, graph, import, list, object, overview, people, search, several, sign_in,
 };
 use crate::http::route_table::RouteAccess::{Public, Right, SignedIn};
 use crate::http::routes::Routes;
@@ -41,6 +41,7 @@ pub const VIEW: &str = "base.framework.object.view";
 pub(crate) const ADD: &str = "base.framework.object.add";
 pub(crate) const EDIT: &str = "base.framework.object.edit";
 pub(crate) const DELETE: &str = "base.framework.object.delete";
+pub(crate) const IMPORT: &str = "base.import.object.*";
 pub(crate) const ADD_TYPES: &str = "base.framework.type.add";
 pub(crate) const EDIT_TYPES: &str = "base.framework.type.edit";
 
@@ -69,6 +70,8 @@ pub fn routes() -> Routes {
         .and(post.clone(), "/ui/types/{id}/saved", Right(VIEW), list::save)
         .and(get.clone(), "/ui/types/{id}/several", Right(VIEW), several::ask)
         .and(post.clone(), "/ui/types/{id}/several", Right(VIEW), several::carry_out)
+        .and(get.clone(), "/ui/types/{id}/import", Right(IMPORT), import::blank)
+        .and(post.clone(), "/ui/types/{id}/import", Right(IMPORT), import::carry_out)
         .and(get.clone(), "/ui/export/{id}/{format}", Right("base.export.object.*"), export::send)
         .and(get.clone(), "/ui/objects/{id}", Right(VIEW), object::show)
         .and(get.clone(), "/ui/objects/{id}/graph", Right(VIEW), graph::show)

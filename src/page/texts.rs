@@ -91,6 +91,12 @@ impl From<i64> for Said<'_> {
     }
 }
 
+impl From<usize> for Said<'_> {
+    fn from(number: usize) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
 impl From<u64> for Said<'_> {
     fn from(number: u64) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))

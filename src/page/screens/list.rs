@@ -25,7 +25,7 @@ use crate::page::saved::{SavedList, forget, keep, saved_lists};
 use crate::page::texts::Texts;
 use crate::page::view::{ObjectView, views};
 use crate::page::visitor::{Form, Visitor};
-use crate::page::{ADD, DELETE, EDIT, EDIT_TYPES};
+use crate::page::{ADD, DELETE, EDIT, EDIT_TYPES, IMPORT};
 use crate::query::{Filter, Sort};
 use crate::service::objects::references::referring_to;
 use crate::service::objects::{View, get_object, list_objects};
@@ -335,6 +335,7 @@ fn main(visitor: &Visitor, question: &Question, Shown { found, saved }: &Shown) 
             h1 { bdi { (object_type.label) } }
             p.actions {
                 @if may_add { a.button href={ (of_type(question.type_id())) "/new" } { (texts.say("new")) } }
+                @if may_add && visitor.may(IMPORT) { a.button.quiet href={ (of_type(question.type_id())) "/import" } { (texts.say("import")) } }
                 @if visitor.may(EDIT_TYPES) && visitor.may(VIEW_TYPES) { a.button.quiet href=(of_definition(question.type_id())) { (texts.say("definition")) } }
             }
         }

@@ -7,6 +7,7 @@ pub mod edit;
 pub mod error;
 pub mod export;
 pub mod graph;
+pub mod import;
 pub mod list;
 pub mod object;
 pub mod overview;

@@ -207,6 +207,32 @@ several-done = { $count ->
     [one] { $count } Objekt wurde geändert.
    *[other] { $count } Objekte wurden geändert.
 }
+import = Importieren
+import-title = Importieren: { $type }
+import-rows = Zeilen
+import-rows-hint = Kopieren Sie Zellen aus einer Tabelle und fügen Sie sie hier ein, oder den Text einer CSV-Datei. Die erste Zeile hat die Namen oder Bezeichnungen von Feldern:
+import-key = Zeilen ändern das Objekt mit gleichem Wert in
+import-key-none = Nummer (public_id), oder legen Objekte an
+import-decimal = Dezimalzahlen
+import-dates = Datumsangaben
+import-true = Wörter für ja
+import-false = Wörter für nein
+import-again = Die Objekte noch einmal anlegen, obwohl diese Zeilen seit gestern importiert wurden
+import-check = Nur prüfen
+import-would = Der Import würde { $created } Objekte anlegen, { $updated } ändern und { $unchanged } lassen, wie sie sind.
+import-did = { $created } neue Objekte, { $updated } geändert, { $unchanged } wie zuvor.
+import-failed = { $count ->
+    [one] { $count } Zeile kann nicht importiert werden. Nichts wurde geändert.
+   *[other] { $count } Zeilen können nicht importiert werden. Nichts wurde geändert.
+}
+import-warnings = Bitte ansehen
+import-line = Zeile
+import-reason = Was nicht stimmt
+import-more = { $count ->
+    [one] { $count } weitere wird nicht gezeigt.
+   *[other] { $count } weitere werden nicht gezeigt.
+}
+import-earlier = Diese Zeilen wurden seit gestern schon importiert. Jetzt wurde nichts geändert. Kreuzen Sie das Feld unten an, um ihre Objekte noch einmal anzulegen.
 saved = Gespeicherte Listen
 saved-name = Name
 saved-keep = Diese Liste speichern

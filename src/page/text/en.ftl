@@ -207,6 +207,32 @@ several-done = { $count ->
     [one] { $count } object was changed.
    *[other] { $count } objects were changed.
 }
+import = Import
+import-title = Import: { $type }
+import-rows = Rows
+import-rows-hint = Copy cells from a spreadsheet and paste them here, or the text of a CSV file. The first row has the names or labels of fields:
+import-key = Rows change the object with the same
+import-key-none = number (public_id), or make new objects
+import-decimal = Decimals
+import-dates = Dates
+import-true = Words for yes
+import-false = Words for no
+import-again = Make the objects again, although these rows were imported within the last day
+import-check = Check only
+import-would = Import would make { $created } new objects, change { $updated }, and leave { $unchanged } as they are.
+import-did = { $created } new objects, { $updated } changed, { $unchanged } as they were.
+import-failed = { $count ->
+    [one] { $count } row cannot be imported. Nothing was changed.
+   *[other] { $count } rows cannot be imported. Nothing was changed.
+}
+import-warnings = Please look at these
+import-line = Line
+import-reason = What is wrong
+import-more = { $count ->
+    [one] { $count } more is not shown.
+   *[other] { $count } more are not shown.
+}
+import-earlier = These rows were imported within the last day. Nothing was changed now. Tick the box below to make their objects once more.
 saved = Saved lists
 saved-name = Name
 saved-keep = Save this list

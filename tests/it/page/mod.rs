@@ -3,6 +3,7 @@
 mod browser;
 mod definition;
 mod edit;
+mod import;
 mod people;
 mod safety;
 mod screens;

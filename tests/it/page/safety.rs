@@ -13,7 +13,7 @@ use crate::support::app::{TestApp, on_each_store, send};
 type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, Vec<(String, String)>);
 
 /// The addresses of all forms.
-fn posts(id: i64, type_id: i64) -> [String; 12] {
+fn posts(id: i64, type_id: i64) -> [String; 13] {
     [
         format!("/ui/objects/{id}/edit"),
         format!("/ui/objects/{id}/delete"),
@@ -22,6 +22,7 @@ fn posts(id: i64, type_id: i64) -> [String; 12] {
         format!("/ui/types/{type_id}/new"),
         format!("/ui/types/{type_id}/several"),
         format!("/ui/types/{type_id}/saved"),
+        format!("/ui/types/{type_id}/import"),
         format!("/ui/types/{type_id}/definition"),
         "/ui/new-type".to_owned(),
         "/ui/people/".to_owned(),
