@@ -74,7 +74,7 @@ def lines_of_json(ctx, value) -> bytes:
 # about the time. These are the codes, and the messages of violations, that say so.
 RULES = re.compile(
     r"\w+_taken|type_missing|type_in_use|object_referenced|group_(stays|has_users|to_move_to)|\w+_user_stays"
-    r"|last_administrator|too_many_ids|import_(refused|key)|quota_exceeded|values_not_unique|field_not_unique|values_break_rules|migration_refused"
+    r"|last_administrator|too_many_ids|import_(refused|key)|export_does_not_fit|quota_exceeded|values_not_unique|field_not_unique|values_break_rules|migration_refused"
 )
 VIOLATIONS = re.compile(
     r"does not exist|was deleted since|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"

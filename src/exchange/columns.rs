@@ -113,11 +113,6 @@ impl Columns {
         Self { labels, ..self }
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.list.len()
-    }
-
     /// The cells of the header.
     pub fn header(&self) -> Vec<String> {
         let header = |column: &Column| match column {

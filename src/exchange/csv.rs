@@ -2,13 +2,13 @@
 
 use std::io::Read;
 
-use bson::raw::RawDocument;
 pub use csv::StringRecord;
 
 use super::WriteError;
-use super::columns::{Columns, Referenced};
+use super::cell::Cell;
 use super::encoding::{TextEncoding, line_ends};
 use super::xlsx::MAX_COLUMNS;
+use crate::raw::CorruptBson;
 
 /// How a CSV file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,28 +83,26 @@ impl Default for Delimiter {
 ///
 /// # Errors
 /// When the encoding lacks a character.
-pub fn header(columns: &Columns, style: CsvStyle) -> Result<Vec<u8>, WriteError> {
+pub fn header(names: Vec<String>, style: CsvStyle) -> Result<Vec<u8>, WriteError> {
     let mut bytes = if style.mark { style.encoding.mark().to_vec() } else { Vec::new() };
     let mut writer = writer(style);
-    writer.write_record(columns.header()).map_err(|error| WriteError::Io(error.to_string()))?;
+    writer.write_record(names).map_err(|error| WriteError::Io(error.to_string()))?;
     bytes.extend(finished(writer, style)?);
     Ok(bytes)
 }
 
-/// Writes a row for each object.
+/// Writes rows.
 ///
 /// # Errors
-/// When an object is damaged, or the encoding lacks a character.
+/// Those of rows, and when the encoding lacks a character.
 pub fn rows<'a>(
-    columns: &Columns,
+    rows: impl Iterator<Item = Result<Vec<Cell<'a>>, CorruptBson>>,
     style: CsvStyle,
-    objects: impl Iterator<Item = &'a RawDocument>,
-    referenced: &'a Referenced,
 ) -> Result<Vec<u8>, WriteError> {
     let mut writer = writer(style);
     let failed = |error: csv::Error| WriteError::Io(error.to_string());
-    for object in objects {
-        for cell in columns.row(object, referenced)? {
+    for row in rows {
+        for cell in row? {
             writer.write_field(cell.as_text().as_bytes()).map_err(failed)?;
         }
         writer.write_record(None::<&[u8]>).map_err(failed)?;
@@ -119,7 +117,7 @@ fn writer(style: CsvStyle) -> csv::Writer<Vec<u8>> {
 
 fn finished(writer: csv::Writer<Vec<u8>>, style: CsvStyle) -> Result<Vec<u8>, WriteError> {
     let bytes = writer.into_inner().map_err(|error| WriteError::Io(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| crate::raw::CorruptBson("text that is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| CorruptBson("text that is not UTF-8"))?;
     style.encoding.encode(text)
 }
 

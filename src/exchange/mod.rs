@@ -13,6 +13,7 @@ pub mod graph;
 pub mod locale;
 pub mod ndjson;
 pub mod proposal;
+pub mod report;
 pub mod sheet;
 pub mod xlsx;
 

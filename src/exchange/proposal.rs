@@ -91,16 +91,15 @@ fn kind_of(values: &[&str], locale: &Locale) -> &'static str {
     if all(&is_flag) && values.iter().any(|value| !["0", "1"].contains(value)) {
         return "checkbox";
     }
-    let is_number = |value: &str| is_quantity(value) && reads(ValueKind::Number, value);
-    let kinds: [(&'static str, &dyn Fn(&str) -> bool); 5] = [
-        ("number", &is_number),
-        ("date", &|value| reads(ValueKind::Date, value)),
-        ("ip", &|value| ValueKind::Ip.spelled(value).is_ok()),
-        ("network", &|value| ValueKind::Network.spelled(value).is_ok()),
-        ("mac", &|value| ValueKind::Mac.spelled(value).is_ok()),
-    ];
-    match kinds.iter().find(|(_, is)| all(*is)) {
-        Some((kind, _)) => kind,
+    let has_kind = |kind: &str| {
+        all(&|value| match ValueKind::named(kind) {
+            ValueKind::Number => is_quantity(value) && reads(ValueKind::Number, value),
+            ValueKind::Date => reads(ValueKind::Date, value),
+            kind => kind.spelled(value).is_ok(),
+        })
+    };
+    match ["number", "date", "ip", "network", "mac"].into_iter().find(|kind| has_kind(kind)) {
+        Some(kind) => kind,
         None if values.iter().any(|value| value.contains(['\n', '\r'])) => "textarea",
         None => "text",
     }
@@ -189,8 +188,8 @@ mod tests {
 
     #[test]
     fn few_values_that_repeat_are_options_and_values_without_an_equal_one_are_unique() {
-        let lines: String = (0..20).map(|n| format!("host-{n},{},{}\n", ["live", "spare"][n % 2], n % 19)).collect();
-        let found = proposed(&format!("Host,State,Note\n{lines}"));
+        let lines: Vec<String> = (0..20).map(|n| format!("host-{n},{},{}", ["live", "spare"][n % 2], n % 19)).collect();
+        let found = proposed(&format!("Host,State,Note\n{}", lines.join("\n")));
         let option = |name: &str| json!({"name": name, "label": name});
         let expected = [
             json!({"type": "text", "name": "host", "label": "Host", "required": true, "unique": true}),

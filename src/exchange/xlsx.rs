@@ -5,12 +5,10 @@
 use std::io::Write;
 
 use bson::DateTime;
-use bson::raw::RawDocument;
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 
 use super::WriteError;
 use super::cell::{self, Cell};
-use super::columns::{Columns, Referenced};
 
 /// The maximum number of rows of a sheet, with the header.
 pub const MAX_ROWS: u64 = 1_048_576;
@@ -29,7 +27,6 @@ const MOST_WIDTH: usize = 60;
 /// A sheet that is being written.
 pub struct Sheet {
     workbook: Workbook,
-    columns: Columns,
     header: Vec<String>,
     rows: u32,
     /// The number of characters of the widest cell of each column.
@@ -64,19 +61,18 @@ impl Sheet {
     /// Begins a sheet with its header.
     ///
     /// # Errors
-    /// When the type has too many fields, or there is no temporary file.
-    pub fn begin(columns: Columns) -> Result<Self, WriteError> {
-        if columns.count() > MAX_COLUMNS {
+    /// When there are too many columns, or there is no temporary file.
+    pub fn begin(header: Vec<String>) -> Result<Self, WriteError> {
+        if header.len() > MAX_COLUMNS {
             return Err(WriteError::TooLarge(format!(
-                "an xlsx sheet has at most {MAX_COLUMNS} columns, and this type needs {}; export as csv",
-                columns.count()
+                "an xlsx sheet has at most {MAX_COLUMNS} columns, and this table needs {}; export as csv",
+                header.len()
             )));
         }
-        let header = columns.header();
         let mut workbook = Workbook::new();
         workbook.add_worksheet_with_constant_memory().map_err(failed)?;
         let widths = vec![LEAST_WIDTH; header.len()];
-        let mut sheet = Self { workbook, columns, header, rows: 0, widths, formats: Formats::default() };
+        let mut sheet = Self { workbook, header, rows: 0, widths, formats: Formats::default() };
         let names: Vec<Cell<'static>> = sheet.header.iter().map(|name| Cell::Text(name.clone().into())).collect();
         sheet.push(&names, || "the header".to_owned())?;
         sheet.sheet()?.set_freeze_panes(1, 0).map_err(failed)?;
@@ -97,27 +93,12 @@ impl Sheet {
         )))
     }
 
-    /// Writes a row for each object.
+    /// Writes a row. `what` names it in errors.
     ///
     /// # Errors
-    /// When an object is damaged, or does not fit into the sheet: the sheet is then of no use.
-    pub fn rows<'a>(
-        &mut self,
-        objects: impl Iterator<Item = &'a RawDocument>,
-        referenced: &'a Referenced,
-    ) -> Result<(), WriteError> {
-        for object in objects {
-            Self::check_rows(u64::from(self.rows))?;
-            let row = self.columns.row(object, referenced)?;
-            self.push(&row, || {
-                let id = crate::domain::document::integer(object, "public_id").unwrap_or_default();
-                format!("object {id}")
-            })?;
-        }
-        Ok(())
-    }
-
-    fn push(&mut self, row: &[Cell<'_>], what: impl Fn() -> String) -> Result<(), WriteError> {
+    /// When it does not fit into the sheet, which is then of no use.
+    pub fn push(&mut self, row: &[Cell<'_>], what: impl Fn() -> String) -> Result<(), WriteError> {
+        Self::check_rows(u64::from(self.rows))?;
         let (sheet, formats, at) = (self.workbook.worksheet_from_index(0).map_err(failed)?, &self.formats, self.rows);
         for (column, cell) in (0_u16..).zip(row) {
             let written = cell.as_text();
@@ -225,6 +206,7 @@ mod tests {
 
     use super::*;
     use crate::domain::object_type::ObjectType;
+    use crate::exchange::columns::{Columns, Referenced};
     use crate::exchange::locale::Locale;
     use crate::exchange::sheet;
 
@@ -243,8 +225,10 @@ mod tests {
                 rawdoc! { "public_id": 1_i64, "fields": [{ "name": "at", "value": DateTime::from_millis(*millis) }] }
             })
             .collect();
-        let mut sheet = Sheet::begin(columns).unwrap();
-        sheet.rows(objects.iter().map(|object| &**object), &Referenced::new()).unwrap();
+        let mut sheet = Sheet::begin(columns.header()).unwrap();
+        for object in &objects {
+            sheet.push(&columns.row(object, &Referenced::new()).unwrap(), String::new).unwrap();
+        }
         let mut bytes = Vec::new();
         sheet.finish(&mut bytes).unwrap();
         let table = sheet::read(&bytes, None, &Locale::default(), &|_| true).unwrap();

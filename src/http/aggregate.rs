@@ -1,40 +1,49 @@
 //! The route of pipelines: docs/api.md, Aggregation.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
 use bson::Bson;
 use serde_json::json;
 
 use super::body::JsonBody;
-use super::caller::Authenticated;
+use super::call::{Answer, Call};
 use super::envelope::{self, Items};
 use super::error::ApiError;
+use super::exchange::{RESULTS, attached, result_form};
 use super::objects::with_known_fields;
-use super::params::understood;
-use super::schema::{Aggregated, PipelineBody, operation};
+use super::params::{Parameters, understood};
+use super::schema::{Aggregated, PipelineBody, ResultParameters, operation};
 use super::state::HttpState;
 use crate::query::{Effort, Fields, Pipeline};
 use crate::service::Caller;
+use crate::service::exchange::export::results_file;
 use crate::service::objects::aggregate as service;
 use crate::service::queries::advice;
 use crate::service::resource::Objects;
 
 operation! {
     /// Run an aggregation pipeline on objects.
-    aggregate_objects: request_body = PipelineBody, responses((status = 200, body = Aggregated))
+    aggregate_objects:
+        params(ResultParameters),
+        request_body = PipelineBody,
+        responses((status = 200, description = "The results.", content(
+            (Aggregated = "application/json"),
+            (String = "text/csv"),
+            (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        )))
 }
-pub(super) async fn aggregate_objects(
-    state: web::Data<HttpState>,
-    request: HttpRequest,
-    caller: Authenticated,
-    body: JsonBody,
-) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+pub(super) async fn aggregate_objects(Call { state, request, caller }: Call, body: JsonBody) -> Answer {
+    let sent = Parameters::of(&request)?;
+    sent.only(&RESULTS, state.params.unknown)?;
+    let form = result_form(&sent)?;
     let stages = stages(body)?;
-    let pipeline = read_pipeline(&state, &caller.0, &stages).await?;
+    let pipeline = read_pipeline(&state, &caller, &stages).await?;
     let asked = pipeline.documents().to_vec();
-    let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
-    let advice = advice::of_pipeline(&state.services, &caller.0, &asked, found.is_empty()).await?;
+    let found = service::aggregate_objects(&state.services, &caller, pipeline, state.params.max_limit).await?;
+    let advice = advice::of_pipeline(&state.services, &caller, &asked, found.is_empty()).await?;
+    if let Some(form) = form {
+        let file = results_file(found, form).await?;
+        return Ok(envelope::advised(attached("results", form).body(file), &advice));
+    }
     let items = Items::of_results(&found)?;
     let beside = json!({"count": found.len()});
     let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");

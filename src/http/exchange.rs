@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::{self, Bytes};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use futures::StreamExt;
 
 use super::call::{Answer, Call};
@@ -76,15 +76,8 @@ pub async fn file(state: &HttpState, caller: &Caller, sent: &Parameters) -> Resu
     sent.only(&EXPORT, state.params.unknown)?;
     let query = export_query(state, caller, sent).await?;
     let advice = advice::of_selection(&state.services, caller, &query.filter, &query.sort).await?;
-    let (media_type, extension) = match query.form {
-        ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
-        ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
-        ExportForm::Xlsx => (SHEET.to_owned(), "xlsx"),
-        ExportForm::Ansible | ExportForm::Prometheus => ("application/json".to_owned(), "json"),
-    };
+    let form = query.form;
     let export = service::export_objects(&state.services, ExportAccess::Of(caller), query).await?;
-    let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
-    let disposition = HeaderValue::try_from(disposition).expect("a plain name has no control characters");
     let bytes = export.bytes.map(|chunk| match chunk {
         Ok(chunk) => Ok(Bytes::from(chunk)),
         Err(error) => {
@@ -92,21 +85,53 @@ pub async fn file(state: &HttpState, caller: &Caller, sent: &Parameters) -> Resu
             Err(StoreError::backend("the export ends early"))
         }
     });
-    let response = HttpResponse::Ok()
-        .content_type(media_type)
-        .insert_header((header::CONTENT_DISPOSITION, disposition))
-        .streaming(bytes);
-    Ok(envelope::advised(response, &advice))
+    Ok(envelope::advised(attached(&export.name, form).streaming(bytes), &advice))
+}
+
+/// An answer that is a file of this form.
+pub(super) fn attached(name: &str, form: ExportForm) -> HttpResponseBuilder {
+    let (media_type, extension) = match form {
+        ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
+        ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
+        ExportForm::Xlsx => (SHEET.to_owned(), "xlsx"),
+        ExportForm::Ansible | ExportForm::Prometheus => ("application/json".to_owned(), "json"),
+    };
+    let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(name));
+    let disposition = HeaderValue::try_from(disposition).expect("a plain name has no control characters");
+    let mut response = HttpResponse::Ok();
+    response.content_type(media_type).insert_header((header::CONTENT_DISPOSITION, disposition));
+    response
+}
+
+/// The parameters of results that are a file.
+pub(super) const RESULTS: [&str; 5] = ["format", "delimiter", "quoting", "encoding", "bom"];
+
+/// The form of results: a table, or none for JSON.
+///
+/// # Errors
+/// 400 naming the parameter.
+pub(super) fn result_form(sent: &Parameters) -> Result<Option<ExportForm>, ApiError> {
+    let format = sent.one_of("format", &["json", "csv", "xlsx"])?.unwrap_or("json");
+    of_csv_alone(sent, format)?;
+    Ok(match format {
+        "csv" => Some(ExportForm::Csv(csv_style(sent)?)),
+        "xlsx" => Some(ExportForm::Xlsx),
+        _ => None,
+    })
+}
+
+/// Refuses options of CSV for other formats.
+fn of_csv_alone(sent: &Parameters, format: &str) -> Result<(), ApiError> {
+    match OF_CSV.iter().find(|name| sent.get(name).is_some()) {
+        Some(name) if format != "csv" => Err(ApiError::parameter(name, "goes with format=csv only")),
+        _ => Ok(()),
+    }
 }
 
 async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<ExportQuery, ApiError> {
     let format = sent.one_of("format", &["csv", "ndjson", "xlsx", "ansible", "prometheus-sd"])?.unwrap_or("csv");
     let is_table = matches!(format, "csv" | "xlsx");
-    if format != "csv"
-        && let Some(name) = OF_CSV.iter().find(|name| sent.get(name).is_some())
-    {
-        return Err(ApiError::parameter(name, "goes with format=csv only"));
-    }
+    of_csv_alone(sent, format)?;
     if !is_table && let Some(name) = OF_TABLES.iter().find(|name| sent.get(name).is_some()) {
         return Err(ApiError::parameter(name, "goes with tables only: format=csv or xlsx"));
     }

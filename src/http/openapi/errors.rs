@@ -131,7 +131,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TooManyIds => &[OBJECT_DELETES],
         ErrorCode::TooManyObjects => &[BULK_WRITES, UNDO, TYPE_CHANGES],
         ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
-        ErrorCode::ExportDoesNotFit => &[EXPORTS],
+        ErrorCode::ExportDoesNotFit => &[EXPORTS, Operations(&["aggregate_objects"])],
         ErrorCode::ImportRefused => &[FILES],
         ErrorCode::ImportRepeated | ErrorCode::ImportKey => &[IMPORTS],
         ErrorCode::ValuesNotUnique => &[TYPE_CHANGES],

@@ -31,8 +31,8 @@ pub(super) use self::bodies::{
 pub(super) use self::parameters::{
     At, Atomic, Cascade, CategoryListing, DanglingParameters, DescriptionVersion, DryRun, Explain, ExportParameters,
     Following, Forget, GraphParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters,
-    Listing, Moments, ObjectListing, OfAddresses, Paging, ProposalParameters, References, Replay, RightListing,
-    RouteInQuestion, SearchParameters, Selected,
+    Listing, Moments, ObjectListing, OfAddresses, Paging, ProposalParameters, References, Replay, ResultParameters,
+    RightListing, RouteInQuestion, SearchParameters, Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, ComparedObjects, CreatedObjects,

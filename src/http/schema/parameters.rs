@@ -204,6 +204,27 @@ pub struct ExportParameters {
     pub port: u16,
 }
 
+/// The parameters of results.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ResultParameters {
+    /// JSON, a table as text, or a table for spreadsheets: a column for each member, those of documents with dots.
+    #[param(required = false, schema_with = result_format)]
+    pub format: String,
+    /// For CSV: the character between two cells.
+    #[param(required = false, schema_with = delimiter)]
+    pub delimiter: String,
+    /// For CSV: which cells are in quotes.
+    #[param(required = false, schema_with = quoting)]
+    pub quoting: String,
+    /// For CSV: how characters are bytes.
+    #[param(required = false, schema_with = encoding)]
+    pub encoding: String,
+    /// For CSV: whether the file begins with a byte-order mark.
+    #[param(required = false)]
+    pub bom: bool,
+}
+
 /// The parameters of an import of objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -254,7 +275,7 @@ pub struct ImportParameters {
 #[into_params(parameter_in = Query)]
 pub struct ProposalParameters {
     /// The name of the type.
-    #[param(required = false, default = "imported", min_length = 1)]
+    #[param(required = false, default = "imported", pattern = r"^\w+-*\w[\w-]*$")]
     pub name: String,
     /// A table as text, or a sheet of a spreadsheet.
     #[param(required = false, schema_with = table_format)]
@@ -541,6 +562,10 @@ fn export_format() -> Schema {
 fn import_format() -> Schema {
     let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
     words(said, &["csv", "ndjson", "xlsx"]).into()
+}
+
+fn result_format() -> Schema {
+    words("The form of the results.", &["json", "csv", "xlsx"]).default(Some("json".into())).into()
 }
 
 fn table_format() -> Schema {

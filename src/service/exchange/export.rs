@@ -11,7 +11,7 @@ use bson::{Bson, doc};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-use crate::admission::{self, FilePlace};
+use crate::admission::{self, Denied, FilePlace, Means};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_input::read_fields;
@@ -19,6 +19,7 @@ use crate::domain::object_type::Field;
 use crate::exchange::columns::{Columns, Heading, Labels, Referenced};
 use crate::exchange::csv::{self, CsvStyle};
 use crate::exchange::discovery::{AnsibleInventory, HostFields, HostObject, MOST_HOSTS, PrometheusTargets};
+use crate::exchange::report::Report;
 use crate::exchange::xlsx::Sheet;
 use crate::exchange::{WriteError, ndjson};
 use crate::query::{Filter, Projection, Sort};
@@ -180,11 +181,11 @@ pub async fn export_objects(
             written(documents, AHEAD, move |chunk| ndjson::lines(chunk.iter(), |type_id| hidden.of(type_id)))
         }
         (ExportForm::Csv(style), Some(columns)) => {
-            let header = csv::header(&columns, style)?;
+            let header = csv::header(columns.header(), style)?;
             let ahead = if query.form.may_refuse() { 1 } else { AHEAD };
             let referring = referring(services, &columns, documents);
             let rows = written(referring, ahead, move |(chunk, referenced)| {
-                csv::rows(&columns, style, chunk.iter(), &referenced)
+                csv::rows(chunk.iter().map(|object| columns.row(object, &referenced)), style)
             });
             stream::once(async { Ok(header) }).chain(rows).boxed()
         }
@@ -508,11 +509,40 @@ async fn on_disk(mut bytes: Bytes) -> Result<File, ServiceError> {
     worked(move || file.rewind().map(|()| file).map_err(failed)).await
 }
 
+/// The results of a pipeline as a table.
+///
+/// # Errors
+/// When they do not fit into the form, and when there is no memory.
+pub async fn results_file(found: Documents, form: ExportForm) -> Result<Vec<u8>, ServiceError> {
+    let write = move |means: &Means| {
+        // The documents are held by the request; the table has about their size, and each cell a delimiter.
+        means.hold(found.bytes().saturating_mul(2))?;
+        let report = Report::of(found.iter());
+        let written = report.and_then(|report| match form {
+            ExportForm::Csv(style) => report.csv(style),
+            _ => {
+                let mut bytes = Vec::new();
+                report.xlsx(&mut bytes).map(|()| bytes)
+            }
+        });
+        Ok(written)
+    };
+    let written: Result<_, Denied> = admission::work(write).await.map_err(StoreError::from)?;
+    Ok(written.map_err(StoreError::from)??)
+}
+
 /// Writes the rows to disk, because the format needs all of them before it can be sent.
 async fn spreadsheet(columns: Columns, mut documents: ReferringStream) -> Result<File, ServiceError> {
-    let mut sheet = worked(move || Sheet::begin(columns)).await?;
+    let (mut sheet, mut columns) = worked(move || Ok((Sheet::begin(columns.header())?, columns))).await?;
     while let Some((chunk, referenced)) = documents.try_next().await? {
-        sheet = worked(move || sheet.rows(chunk.iter(), &referenced).map(|()| sheet)).await?;
+        let write = move || {
+            for object in chunk.iter() {
+                let id = || format!("object {}", integer(object, "public_id").unwrap_or_default());
+                sheet.push(&columns.row(object, &referenced)?, id)?;
+            }
+            Ok((sheet, columns))
+        };
+        (sheet, columns) = worked(write).await?;
     }
     let finished = worked(move || {
         let failed = |error: std::io::Error| WriteError::Io(error.to_string());

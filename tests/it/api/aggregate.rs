@@ -1,5 +1,7 @@
 //! `POST /objects/aggregate`: pipelines on objects.
 
+use inventory_service::exchange::locale::Locale;
+use inventory_service::exchange::sheet;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -201,5 +203,28 @@ on_each_store! {
         }
         let beyond = json!({"pipeline": [{"$unionWith": "framework.categories"}]});
         caller.send(app, Method::POST, "/objects/aggregate", &beyond).await.error(400, "query_13");
+    }
+
+    async fn results_are_a_table_with_a_column_for_each_member(app) {
+        let (rack, room) = racks(app).await;
+        let grouped = json!({"pipeline": [
+            {"$group": {"_id": {"type": "$type_id", "active": "$active"}, "n": {"$sum": 1}}},
+            {"$set": {"=note": {"$cond": [{"$gt": ["$n", 1]}, ["many", 2], "$$REMOVE"]}}},
+            {"$sort": {"_id.type": 1}},
+        ]});
+        let answer = app.post("/objects/aggregate?format=csv&delimiter=semicolon&quoting=necessary", &grouped).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(answer.headers["content-disposition"], "attachment; filename=\"results.csv\"");
+        let expected = format!("_id.type;_id.active;n;'=note\n{rack};true;3;\"[\"\"many\"\",2]\"\n{room};true;1;\n");
+        assert_eq!(answer.text, expected);
+        let request = app.request(Method::POST, "/objects/aggregate?format=xlsx").json(&grouped);
+        let bytes = request.send().await.expect("an answer").bytes().await.expect("a file");
+        let table = sheet::read(&bytes, None, &Locale::default(), &|_| true).expect("a table");
+        assert_eq!(table.header[..3], ["_id.type", "_id.active", "n"]);
+        assert_eq!(table.rows[1].1.iter().collect::<Vec<_>>(), [&*room.to_string(), "true", "1", ""]);
+        let empty = json!({"pipeline": [{"$match": {"type_id": -1}}]});
+        assert_eq!(app.post("/objects/aggregate?format=csv", &empty).await.status, 200);
+        assert_eq!(app.post("/objects/aggregate?format=xlsx", &empty).await.status, 200);
+        app.post("/objects/aggregate?format=xlsx&bom=true", &empty).await.error(400, "parameter_invalid");
     }
 }

@@ -253,17 +253,17 @@ pub async fn propose_type(
     (name, author_id): (String, i64),
     (form, locale): (ImportForm, Locale),
     file: Vec<u8>,
-) -> Result<Result<serde_json::Value, ImportReport>, ServiceError> {
+) -> Result<Result<serde_json::Value, Box<ImportReport>>, ServiceError> {
     let read = move |means: &Means| {
-        let table = rows::read_table(&file, &form, &locale, &|bytes| means.hold(bytes).is_ok());
-        let table = table.map_err(|(line, reason)| {
-            let mut errors = ReportErrors::default();
-            errors.push(ReportError::new(line, "", reason));
-            ImportReport::refused(errors, true)
-        });
-        table.map(|table| proposal::propose(&name, author_id, &table, &locale))
+        let table = rows::read_table(&file, &form, &locale, &|bytes| means.hold(bytes).is_ok())?;
+        Ok(proposal::propose(&name, author_id, &table, &locale))
     };
-    Ok(admission::work(read).await.map_err(StoreError::from)?)
+    let proposed = admission::work(read).await.map_err(StoreError::from)?;
+    Ok(proposed.map_err(|(line, reason)| {
+        let mut errors = ReportErrors::default();
+        errors.push(ReportError::new(line, "", reason));
+        Box::new(ImportReport::refused(errors, true))
+    }))
 }
 
 /// The content of an import request, without its caller.
