@@ -16,109 +16,83 @@ use crate::domain::{
 };
 use crate::json::merge;
 
-/// Declares the names of the schemas, so that annotations can refer to them; [`schemas`] defines them.
-macro_rules! named {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+/// Declares the schemas of bodies by name, so that annotations can refer to them.
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $name:ident = $schema:expr;)*) => {
         $($(#[$doc])* #[derive(Serialize, ToSchema)] pub struct $name;)*
+
+        /// The schemas of bodies by name.
+        pub fn schemas() -> Vec<(&'static str, Value)> {
+            vec![$((stringify!($name), $schema)),*]
+        }
     };
 }
 
-named! {
+bodies! {
     /// A new object.
-    NewObject,
+    NewObject = requiring(body(&object_input::OBJECT, &object_rules()), &["type_id"]);
     /// The new state of an object.
-    ObjectBody,
+    ObjectBody = body(&object_input::OBJECT, &object_rules());
     /// What to change of an object.
-    ObjectPatch,
+    ObjectPatch = patch(&object_input::OBJECT, &object_rules());
     /// Whether an object becomes active.
-    StateBody,
+    StateBody = state();
     /// The parameters of a list of objects.
-    ObjectQuery,
+    ObjectQuery = object_query();
     /// An aggregation pipeline.
-    PipelineBody,
+    PipelineBody = pipeline_body();
     /// A new type, or the new state of one.
-    TypeBody,
+    TypeBody = body(&type_input::TYPE, &type_rules());
     /// The new state of a type, and what it means for its objects.
-    TypeChange,
+    TypeChange = body(&migration_input::TYPE_CHANGE, &type_change_rules());
     /// What to change of a type.
-    TypePatch,
+    TypePatch = patch(&migration_input::TYPE_CHANGE, &type_change_rules());
     /// A field of a type.
-    TypeField,
+    TypeField = merged(object(&type_input::FIELD, Use::Answer), &said_of_fields());
     /// How objects of a type are rendered.
-    RenderMeta,
+    RenderMeta = merged(object(&type_input::RENDER_META, Use::Answer), &said_of_rendering());
     /// A new category, or the new state of one.
-    CategoryBody,
+    CategoryBody = body(&category_input::CATEGORY, &category_rules());
     /// What to change of a category.
-    CategoryPatch,
+    CategoryPatch = patch(&category_input::CATEGORY, &category_rules());
     /// A new user.
-    NewUser,
+    NewUser = requiring(body(&user_input::USER, &user_rules()), &["password"]);
     /// The new state of a user.
-    UserBody,
+    UserBody = body(&user_input::USER, &user_rules());
     /// What to change of a user.
-    UserPatch,
+    UserPatch = patch(&user_input::USER, &user_rules());
     /// A new password.
-    PasswordBody,
+    PasswordBody = password_body();
     /// A new group, or the new state of one.
-    GroupBody,
+    GroupBody = body(&group_input::GROUP, &group_rules());
     /// What to change of a group.
-    GroupPatch,
+    GroupPatch = patch(&group_input::GROUP, &group_rules());
     /// A new setting.
-    NewSetting,
+    NewSetting = requiring(body(&setting_input::SETTING, &setting_rules()), &["identifier"]);
     /// The new state of a setting.
-    SettingBody,
+    SettingBody = body(&setting_input::SETTING, &setting_rules());
     /// What to change of a setting.
-    SettingPatch,
+    SettingPatch = patch(&setting_input::SETTING, &setting_rules());
     /// A new token for a machine.
-    NewToken,
+    NewToken = body(&token_input::TOKEN, &token_rules());
     /// A new webhook, or the new state of one.
-    WebhookBody,
+    WebhookBody = body(&webhook_input::WEBHOOK, &webhook_rules());
     /// What to change of a webhook.
-    WebhookPatch,
+    WebhookPatch = patch(&webhook_input::WEBHOOK, &webhook_rules());
     /// What to sign in with.
-    LoginBody,
+    LoginBody = body(&user_input::LOGIN, &login_rules());
     /// Which state comes back.
-    RevertBody,
+    RevertBody = body(&revert_input::REVERT, &revert_rules());
     /// Which request is undone.
-    UndoBody,
+    UndoBody = body(&undo_input::UNDO, &undo_rules());
 }
 
-/// The schemas of bodies by name.
-pub fn schemas() -> Vec<(&'static str, Value)> {
-    let body = |table: &Schema, rules: &Value| merged(object(table, Use::Body), rules);
-    let patch = |table: &Schema, rules: &Value| as_patch(body(table, rules));
-    let (object_rules, type_rules, category_rules) = (object_rules(), type_rules(), category_rules());
-    let type_change_rules = type_change_rules();
-    let (user_rules, group_rules, setting_rules) = (user_rules(), group_rules(), setting_rules());
-    vec![
-        ("NewObject", requiring(body(&object_input::OBJECT, &object_rules), &["type_id"])),
-        ("ObjectBody", body(&object_input::OBJECT, &object_rules)),
-        ("ObjectPatch", patch(&object_input::OBJECT, &object_rules)),
-        ("StateBody", state()),
-        ("ObjectQuery", object_query()),
-        ("PipelineBody", pipeline_body()),
-        ("TypeBody", body(&type_input::TYPE, &type_rules)),
-        ("TypeChange", body(&migration_input::TYPE_CHANGE, &type_change_rules)),
-        ("TypePatch", patch(&migration_input::TYPE_CHANGE, &type_change_rules)),
-        ("TypeField", merged(object(&type_input::FIELD, Use::Answer), &said_of_fields())),
-        ("RenderMeta", merged(object(&type_input::RENDER_META, Use::Answer), &said_of_rendering())),
-        ("CategoryBody", body(&category_input::CATEGORY, &category_rules)),
-        ("CategoryPatch", patch(&category_input::CATEGORY, &category_rules)),
-        ("NewUser", requiring(body(&user_input::USER, &user_rules), &["password"])),
-        ("UserBody", body(&user_input::USER, &user_rules)),
-        ("UserPatch", patch(&user_input::USER, &user_rules)),
-        ("PasswordBody", password_body()),
-        ("GroupBody", body(&group_input::GROUP, &group_rules)),
-        ("GroupPatch", patch(&group_input::GROUP, &group_rules)),
-        ("NewSetting", requiring(body(&setting_input::SETTING, &setting_rules), &["identifier"])),
-        ("SettingBody", body(&setting_input::SETTING, &setting_rules)),
-        ("SettingPatch", patch(&setting_input::SETTING, &setting_rules)),
-        ("NewToken", body(&token_input::TOKEN, &token_rules())),
-        ("WebhookBody", body(&webhook_input::WEBHOOK, &webhook_rules())),
-        ("WebhookPatch", patch(&webhook_input::WEBHOOK, &webhook_rules())),
-        ("LoginBody", body(&user_input::LOGIN, &login_rules())),
-        ("RevertBody", body(&revert_input::REVERT, &revert_rules())),
-        ("UndoBody", body(&undo_input::UNDO, &undo_rules())),
-    ]
+fn body(table: &Schema, rules: &Value) -> Value {
+    merged(object(table, Use::Body), rules)
+}
+
+fn patch(table: &Schema, rules: &Value) -> Value {
+    as_patch(body(table, rules))
 }
 
 fn undo_rules() -> Value {

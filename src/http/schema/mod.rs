@@ -23,23 +23,4 @@ macro_rules! operation {
 
 pub(super) use operation;
 
-pub(super) use self::bodies::{
-    CategoryBody, CategoryPatch, GroupBody, GroupPatch, LoginBody, NewObject, NewSetting, NewToken, NewUser,
-    ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, PipelineBody, RevertBody, SettingBody, SettingPatch, StateBody,
-    TypeBody, TypeChange, TypePatch, UndoBody, UserBody, UserPatch, WebhookBody, WebhookPatch,
-};
-pub(super) use self::parameters::{
-    At, Atomic, Cascade, CategoryListing, DanglingParameters, DescriptionVersion, DryRun, Explain, ExportParameters,
-    Following, Forget, GraphParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch, ImportParameters,
-    Listing, Moments, ObjectListing, OfAddresses, Paging, ProposalParameters, References, Replay, ResultParameters,
-    RightListing, RouteInQuestion, SearchParameters, Selected,
-};
-pub(super) use self::views::{
-    Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, ComparedObjects, CreatedObjects,
-    DanglingReferences, Deleted, DeletedObjects, DeletedWith, Delivery, Dependent, Diff, FoundObjects, FreeAddress,
-    Group, Health, Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry,
-    MigrationStep, Misfit, Misfits, ObjectGraph, PlannedMigration, PlannedStep, RemovedObjects, RenderedObject,
-    Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Tested, Type, TypeDifference,
-    TypeMigration, TypePlan, UndoneRequest, UndoneResource, Updated, User, UserSetting, UserToken, Webhook,
-    WrittenObject,
-};
+pub(super) use self::{bodies::*, parameters::*, views::*};

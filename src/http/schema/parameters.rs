@@ -518,98 +518,44 @@ fn page() -> Schema {
     page.maximum(Some(9_007_199_254_740_991_i64)).description(Some("The page, from 1.")).into()
 }
 
-fn object_view() -> Schema {
-    let said = "Objects as they are stored, or rendered.";
-    words(said, &["native", "render"]).default(Some("native".into())).into()
+/// A function for each parameter that is one of some words.
+macro_rules! choices {
+    ($($(#[$doc:meta])* $name:ident: $words:expr, $(default $default:literal,)? $said:literal;)*) => {
+        $($(#[$doc])* fn $name() -> Schema {
+            let word = ObjectBuilder::new().schema_type(Type::String).description(Some($said));
+            word.enum_values(Some($words.iter().copied()))$(.default(Some($default.into())))?.into()
+        })*
+    };
 }
 
-fn tree_view() -> Schema {
-    let said =
+choices! {
+    object_view: &["native", "render"], default "native", "Objects as they are stored, or rendered.";
+    tree_view: &["list", "tree"], default "list",
         "Items one after the other, or as a tree. `filter`, `sort` and `order` do not go with the tree of rights.";
-    words(said, &["list", "tree"]).default(Some("list".into())).into()
-}
-
-/// Without a default, because it must not be sent together with `view`.
-fn other_tree_view() -> Schema {
-    words("Another name of `view`; send one of them.", &["list", "tree"]).into()
-}
-
-fn on_references() -> Schema {
-    let said = "What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null. `on_delete` of their field counts if it is stricter.";
-    words(said, &["keep", "refuse", "clear"]).default(Some("keep".into())).into()
-}
-
-fn graph_direction() -> Schema {
-    let said = "Which references are followed: those that lead out of objects, those that lead in, or both.";
-    words(said, &["in", "out", "both"]).default(Some("both".into())).into()
-}
-
-fn graph_format() -> Schema {
-    let said = "JSON, the language of Graphviz, that of Mermaid, or GraphML.";
-    words(said, &["json", "dot", "mermaid", "graphml"]).default(Some("json".into())).into()
-}
-
-fn member_action() -> Schema {
-    words("What becomes of the users of the group; needed when it has some.", &["MOVE", "DELETE"]).into()
-}
-
-fn export_format() -> Schema {
-    let said =
+    /// Without a default, because it must not be sent together with `view`.
+    other_tree_view: &["list", "tree"], "Another name of `view`; send one of them.";
+    on_references: &["keep", "refuse", "clear"], default "keep",
+        "What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null. `on_delete` of their field counts if it is stricter.";
+    graph_direction: &["in", "out", "both"], default "both",
+        "Which references are followed: those that lead out of objects, those that lead in, or both.";
+    graph_format: &["json", "dot", "mermaid", "graphml"], default "json",
+        "JSON, the language of Graphviz, that of Mermaid, or GraphML.";
+    member_action: &["MOVE", "DELETE"], "What becomes of the users of the group; needed when it has some.";
+    export_format: &["csv", "ndjson", "xlsx", "ansible", "prometheus-sd"], default "csv",
         "A table as text, lines of JSON, a table for spreadsheets, an inventory of Ansible, or targets of Prometheus.";
-    words(said, &["csv", "ndjson", "xlsx", "ansible", "prometheus-sd"]).default(Some("csv".into())).into()
-}
-
-fn import_format() -> Schema {
-    let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
-    words(said, &["csv", "ndjson", "xlsx"]).into()
-}
-
-fn result_format() -> Schema {
-    words("The form of the results.", &["json", "csv", "xlsx"]).default(Some("json".into())).into()
-}
-
-fn table_format() -> Schema {
-    words(
-        "A table as text, or a sheet of a spreadsheet; what `Content-Type` says when nothing is said.",
-        &["csv", "xlsx"],
-    )
-    .into()
-}
-
-fn openapi_version() -> Schema {
-    let said = "The version of OpenAPI. In 3.1 the method QUERY stands under `x-query`.";
-    words(said, &["3.1", "3.2"]).default(Some("3.2".into())).into()
-}
-
-fn changes_view() -> Schema {
-    let said = "What events hold of the document: as stored, rendered, or nothing.";
-    words(said, &["native", "render", "ids"]).default(Some("native".into())).into()
-}
-
-fn names_or_labels() -> Schema {
-    words("For tables: names or labels.", &["names", "labels"]).default(Some("names".into())).into()
-}
-
-fn delimiter() -> Schema {
-    let said = "For CSV: what stands between two cells; a comma when nothing is said.";
-    words(said, &[",", ";", "\t", "|", "comma", "semicolon", "tab", "pipe"]).into()
-}
-
-fn decimal() -> Schema {
-    words("For tables: the sign before decimals; a point when nothing is said.", &[".", ","]).into()
-}
-
-fn quoting() -> Schema {
-    let said = "For CSV: which cells are in quotes; those that need it when nothing is said.";
-    words(said, &["necessary", "all"]).into()
-}
-
-fn encoding() -> Schema {
-    let said = "For CSV: how characters are bytes; UTF-8 when nothing is said.";
-    words(said, &crate::exchange::encoding::NAMES).into()
-}
-
-fn words(said: &str, words: &[&str]) -> ObjectBuilder {
-    let word = ObjectBuilder::new().schema_type(Type::String).description(Some(said));
-    word.enum_values(Some(words.iter().copied()))
+    result_format: &["json", "csv", "xlsx"], default "json", "The form of the results.";
+    table_format: &["csv", "xlsx"],
+        "A table as text, or a sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
+    import_format: &["csv", "ndjson", "xlsx"],
+        "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
+    openapi_version: &["3.1", "3.2"], default "3.2",
+        "The version of OpenAPI. In 3.1 the method QUERY stands under `x-query`.";
+    changes_view: &["native", "render", "ids"], default "native",
+        "What events hold of the document: as stored, rendered, or nothing.";
+    names_or_labels: &["names", "labels"], default "names", "For tables: names or labels.";
+    delimiter: &[",", ";", "\t", "|", "comma", "semicolon", "tab", "pipe"],
+        "For CSV: what stands between two cells; a comma when nothing is said.";
+    decimal: &[".", ","], "For tables: the sign before decimals; a point when nothing is said.";
+    quoting: &["necessary", "all"], "For CSV: which cells are in quotes; those that need it when nothing is said.";
+    encoding: &crate::exchange::encoding::NAMES, "For CSV: how characters are bytes; UTF-8 when nothing is said.";
 }
