@@ -419,44 +419,6 @@ async fn a_request_costs_no_store_call_as_long_as_nothing_changes() {
 }
 
 #[tokio::test]
-async fn a_locked_user_is_out_at_the_next_request_and_back_when_unlocked() {
-    let world = World::with_admin().await;
-    world.add_user(ada(&world), "a password").await;
-    let accounts = world.accounts().await;
-    let login = login(&accounts, "ada", "a password").await.expect("signed in");
-    assert!(recognise(&accounts, &login).await.is_ok());
-    world.update(USERS, 7, Update::set("active", false)).await;
-    assert_eq!(refusal(recognise(&accounts, &login).await), AuthError::InvalidToken);
-    world.update(USERS, 7, Update::set("active", true)).await;
-    assert!(recognise(&accounts, &login).await.is_ok());
-}
-
-#[tokio::test]
-async fn a_deleted_user_is_out_at_the_next_request() {
-    let world = World::with_admin().await;
-    world.add_user(ada(&world), "a password").await;
-    let accounts = world.accounts().await;
-    let login = login(&accounts, "ada", "a password").await.expect("signed in");
-    assert!(recognise(&accounts, &login).await.is_ok());
-    let gone = Change::DeleteMany { collection: USERS, filter: Filter::equals("public_id", 7_i64) };
-    world.store.commit(Unit::of(gone)).await.expect("a removal");
-    assert_eq!(refusal(recognise(&accounts, &login).await), AuthError::InvalidToken);
-}
-
-#[tokio::test]
-async fn a_new_password_ends_the_tokens_of_the_old_one() {
-    let world = World::with_admin().await;
-    let accounts = world.accounts().await;
-    let old = login(&accounts, "admin", ADMIN_PASSWORD).await.expect("signed in");
-    assert!(recognise(&accounts, &old).await.is_ok());
-    world.change_password(1, "battery staple").await;
-    assert_eq!(refusal(recognise(&accounts, &old).await), AuthError::InvalidToken);
-    assert_eq!(refusal(login(&accounts, "admin", ADMIN_PASSWORD).await), AuthError::WrongCredentials);
-    let new = login(&accounts, "admin", "battery staple").await.expect("signed in");
-    assert!(recognise(&accounts, &new).await.is_ok());
-}
-
-#[tokio::test]
 async fn a_change_of_the_group_counts_from_the_next_request_on() {
     let world = World::with_admin().await;
     world.add_user(ada(&world), "a password").await;

@@ -20,14 +20,14 @@ use crate::support::mongod::{self, Deployment};
 use crate::support::process::ServiceProcess;
 
 /// What the command says in `directory` under these variables.
-fn check(directory: &Path, flags: &[&str], variables: &[(&str, &str)]) -> Output {
+pub(crate) fn check(directory: &Path, flags: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
     command.arg("check").args(flags).current_dir(directory).envs(variables.iter().copied());
     command.output().expect("the binary starts")
 }
 
 /// The one line that a command in trouble says.
-fn complaint(output: &Output) -> String {
+pub(crate) fn complaint(output: &Output) -> String {
     assert!(!output.status.success(), "the check passed");
     String::from_utf8_lossy(&output.stderr).trim().to_owned()
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bson::doc;
@@ -12,19 +12,8 @@ use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, Store, Unit, collections};
 use tempfile::TempDir;
 
+use crate::check_command::{check, complaint};
 use crate::support::plain::made_plain;
-
-/// What `check` says in `directory`.
-fn check(directory: &Path, flags: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
-    command.arg("check").args(flags).current_dir(directory).output().expect("the binary starts")
-}
-
-/// What a command in trouble says.
-fn complaint(output: &Output) -> String {
-    assert!(!output.status.success(), "the check passed");
-    String::from_utf8_lossy(&output.stderr).trim().to_owned()
-}
 
 /// A closed store of the service in `directory`, with some documents.
 async fn store_with_types(directory: &Path) {
@@ -52,7 +41,7 @@ async fn a_sound_store_is_said_to_be_sound() {
     let directory = TempDir::new().expect("a temporary directory");
     store_with_types(directory.path()).await;
     for flags in [&["--deep"][..], &["--repair"]] {
-        let checked = check(directory.path(), flags);
+        let checked = check(directory.path(), flags, &[]);
         assert!(checked.status.success(), "{}", complaint(&checked));
         let said = String::from_utf8_lossy(&checked.stdout).into_owned();
         assert!(said.starts_with("read 50 documents and 150 keys of indexes"), "{said}");
@@ -83,15 +72,15 @@ async fn an_index_that_lacks_a_key_is_found_and_repaired() {
     let directory = TempDir::new().expect("a temporary directory");
     store_with_types(directory.path()).await;
     lose_a_key(directory.path());
-    let found = check(directory.path(), &["--deep"]);
+    let found = check(directory.path(), &["--deep"], &[]);
     let said = String::from_utf8_lossy(&found.stdout).into_owned();
     assert!(said.contains("framework.types: the index name lacks a key of row 0"), "{said}");
     let complaint = complaint(&found);
     assert!(complaint.contains("its documents are whole: inventory-service check --repair"), "{complaint}");
-    let repaired = check(directory.path(), &["--repair"]);
+    let repaired = check(directory.path(), &["--repair"], &[]);
     assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));
     assert!(directory.path().join("data/inventory.redb.damaged-1").exists());
-    assert!(check(directory.path(), &["--deep"]).status.success());
+    assert!(check(directory.path(), &["--deep"], &[]).status.success());
 }
 
 #[tokio::test]
@@ -104,7 +93,7 @@ async fn a_damaged_store_names_the_remedy_and_stays_as_it_is() {
     bytes.truncate(8 * 4096);
     std::fs::write(&file, &bytes).expect("it can be written");
     for flags in [&["--deep"][..], &["--repair"]] {
-        let complaint = complaint(&check(directory.path(), flags));
+        let complaint = complaint(&check(directory.path(), flags, &[]));
         assert!(complaint.contains("restore a backup with inventory-service restore"), "{complaint}");
         assert!(!complaint.contains("check --deep"), "{flags:?} sends back: {complaint}");
     }
@@ -115,14 +104,14 @@ async fn a_damaged_store_names_the_remedy_and_stays_as_it_is() {
 async fn words_that_do_not_fit_their_objects_are_found() {
     let directory = TempDir::new().expect("a temporary directory");
     said(directory.path(), &["demo", "--objects", "300"]);
-    assert!(check(directory.path(), &["--deep"]).status.success());
+    assert!(check(directory.path(), &["--deep"], &[]).status.success());
     let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store");
     store.prepare(collections::ALL).await.expect("it can be prepared");
     let filter = Filter::equals("terms", "production\u{1}");
     let removal = Change::DeleteMany { collection: collections::SEARCH, filter };
     let removed = store.commit(Unit::of(removal)).await.expect("it is removed")[0];
     drop(store);
-    let found = check(directory.path(), &["--deep"]);
+    let found = check(directory.path(), &["--deep"], &[]);
     let told = String::from_utf8_lossy(&found.stdout).into_owned();
     assert!(!found.status.success() && removed > 1, "{told}");
     assert!(
@@ -131,7 +120,7 @@ async fn words_that_do_not_fit_their_objects_are_found() {
     );
     assert!(told.contains("inventory-service reindex makes them again"), "{told}");
     said(directory.path(), &["reindex"]);
-    let now = check(directory.path(), &["--deep"]);
+    let now = check(directory.path(), &["--deep"], &[]);
     let told = String::from_utf8_lossy(&now.stdout).into_owned();
     assert!(now.status.success() && told.contains("the index of words is not complete yet"), "{told}");
 }
@@ -163,7 +152,7 @@ async fn a_store_is_compacted() {
     assert!(first.starts_with("compacted from "), "{first}");
     let second = said(directory.path(), &["compact"]);
     assert!(second.starts_with("nothing was unused: the file has "), "{second}");
-    assert!(check(directory.path(), &["--deep"]).status.success());
+    assert!(check(directory.path(), &["--deep"], &[]).status.success());
 }
 
 #[tokio::test]
@@ -192,7 +181,7 @@ async fn documents_that_cannot_be_shown_are_named_and_counted() {
         store.commit(unit).await.expect("the store takes any document");
     }
     drop(store);
-    let found = check(directory.path(), &["--deep"]);
+    let found = check(directory.path(), &["--deep"], &[]);
     assert_eq!(
         complaint(&found),
         "inventory-service: 151 documents cannot be shown as meant, see above; replace or delete what is wrong there"
@@ -285,8 +274,8 @@ async fn a_store_without_its_last_writes_is_refused_by_each_command_and_a_backup
         assert_eq!(fs::read(directory.path().join("copy")).expect("it is there"), kept, "the last backup is kept");
     }
     said(directory.path(), &["restore", "copy", "--force"]);
-    assert!(check(directory.path(), &["--deep"]).status.success());
-    assert!(check(directory.path(), &[]).status.success());
+    assert!(check(directory.path(), &["--deep"], &[]).status.success());
+    assert!(check(directory.path(), &[], &[]).status.success());
 }
 
 #[tokio::test]
@@ -296,7 +285,7 @@ async fn an_older_copy_of_the_file_is_restored_like_a_backup() {
     fs::copy(directory.path().join("data/inventory.redb"), directory.path().join("copy")).expect("it is there");
     write_once_more(directory.path()).await;
     said(directory.path(), &["restore", "copy", "--force"]);
-    assert!(check(directory.path(), &["--deep"]).status.success());
+    assert!(check(directory.path(), &["--deep"], &[]).status.success());
 }
 
 #[test]
@@ -305,9 +294,9 @@ fn a_check_of_an_empty_file_makes_no_store() {
     let file = directory.path().join("data/inventory.redb");
     fs::create_dir(directory.path().join("data")).expect("a directory");
     fs::write(&file, "").expect("a file");
-    let found = check(directory.path(), &[]);
+    let found = check(directory.path(), &[], &[]);
     assert!(String::from_utf8_lossy(&found.stdout).contains("there is none yet"), "{found:?}");
-    assert!(complaint(&check(directory.path(), &["--deep"])).contains("there is no store in "));
+    assert!(complaint(&check(directory.path(), &["--deep"], &[])).contains("there is no store in "));
     assert_eq!(fs::read(&file).expect("it is there"), b"");
 }
 
@@ -331,7 +320,7 @@ fn a_check_that_meets_a_damaged_page_fails_and_shows_no_defect_of_the_program() 
     // What says whether somebody can sign in.
     damage(directory.path(), "$argon2id$");
     for flags in [&[][..], &["--deep"]] {
-        let checked = check(directory.path(), flags);
+        let checked = check(directory.path(), flags, &[]);
         assert_eq!(checked.status.code(), Some(1), "{checked:?}");
         let told = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
         assert!(told.contains("check --deep") || flags == ["--deep"], "{told}");

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
 use crate::support::counting::CountingStore;
 
-fn body(type_id: i64, values: &Value) -> Value {
+pub(super) fn body(type_id: i64, values: &Value) -> Value {
     json!({"type_id": type_id, "author_id": 1, "fields": fields(values)})
 }
 
-async fn total(app: &TestApp) -> i64 {
+pub(super) async fn total(app: &TestApp) -> i64 {
     app.get("/objects/?limit=1").await.json()["total"].as_i64().expect("a total")
 }
 

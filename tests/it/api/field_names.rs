@@ -17,11 +17,11 @@ async fn racks(app: &TestApp) -> (i64, i64) {
     (rack, room)
 }
 
-async fn list(app: &TestApp, parameters: &[(&str, &str)]) -> Answer {
+pub(super) async fn list(app: &TestApp, parameters: &[(&str, &str)]) -> Answer {
     app.get_with("/objects/", parameters).await
 }
 
-fn names(answer: &Answer) -> Vec<Value> {
+pub(super) fn names(answer: &Answer) -> Vec<Value> {
     let of = |fields: Vec<Value>| fields.into_iter().map(|mut fields| fields[0]["value"].take()).collect();
     of(answer.results("/fields"))
 }

@@ -7,10 +7,11 @@ use inventory_service::query::{Filter, Limits};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::bulk::total;
 use super::people::Person;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
 
-async fn import(app: &TestApp, parameters: &str, file: impl Into<reqwest::Body>) -> Answer {
+pub(super) async fn import(app: &TestApp, parameters: &str, file: impl Into<reqwest::Body>) -> Answer {
     let request = app.request(Method::POST, &format!("/import/objects?{parameters}"));
     send(request.header("Content-Type", "text/csv").body(file)).await
 }
@@ -41,10 +42,6 @@ fn errors(answer: &Answer) -> Vec<(i64, String)> {
 
 fn at(places: &[(i64, &str)]) -> Vec<(i64, String)> {
     places.iter().map(|(line, field)| (*line, (*field).to_owned())).collect()
-}
-
-async fn total(app: &TestApp) -> i64 {
-    app.get("/objects/?limit=1").await.json()["total"].as_i64().expect("a total")
 }
 
 /// Values of an object's fields by name.

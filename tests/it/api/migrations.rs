@@ -10,11 +10,11 @@ use crate::differential::number;
 use crate::differential::random::Random;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
 
-fn field(kind: &str, name: &str) -> Value {
+pub(super) fn field(kind: &str, name: &str) -> Value {
     json!({"type": kind, "name": name, "label": name})
 }
 
-fn with(mut field: Value, member: &str, value: Value) -> Value {
+pub(super) fn with(mut field: Value, member: &str, value: Value) -> Value {
     field[member] = value;
     field
 }
@@ -37,7 +37,7 @@ async fn values(app: &TestApp, id: i64) -> Value {
     of(&app.get(&format!("/objects/{id}/native")).await.json())
 }
 
-fn of(object: &Value) -> Value {
+pub(crate) fn of(object: &Value) -> Value {
     let fields = object["fields"].as_array().expect("fields").iter();
     fields
         .map(|entry| (entry["name"].as_str().expect("a name").to_owned(), entry["value"].clone()))

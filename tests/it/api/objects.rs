@@ -3,6 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::migrations::of as values;
 use crate::support::app::{TestApp, fields, on_each_store, send};
 
 async fn server_type(app: &TestApp) -> i64 {
@@ -19,11 +20,6 @@ async fn server_type(app: &TestApp) -> i64 {
         ],
     });
     app.created("/types/", &body).await
-}
-
-fn values(object: &Value) -> Value {
-    let entries = object["fields"].as_array().expect("fields");
-    entries.iter().map(|entry| (entry["name"].as_str().expect("a name").to_owned(), entry["value"].clone())).collect()
 }
 
 on_each_store! {

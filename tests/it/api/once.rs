@@ -10,6 +10,7 @@ use inventory_service::store::{Change, FindQuery, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::bulk::total;
 use super::people::{PASSWORD, Person};
 use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
 
@@ -27,10 +28,6 @@ async fn bulk(app: &TestApp, parameters: &str, key: &str, items: &[Value]) -> An
 fn lines(count: usize) -> String {
     let lines = (0..count).map(|number| format!("h{number}\n"));
     std::iter::once("hostname\n".to_owned()).chain(lines).collect()
-}
-
-async fn total(app: &TestApp) -> i64 {
-    app.get("/objects/?limit=1").await.json()["total"].as_i64().expect("a total")
 }
 
 fn server(type_id: i64, name: &str) -> Value {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::migrations::{field, with};
 use super::people::Person;
 use crate::differential::random::Random;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
@@ -20,15 +21,6 @@ async fn plan(app: &TestApp, id: i64, patch: &Value) -> Value {
 fn differences(plan: &Value) -> Vec<Value> {
     let all = plan["differences"].as_array().expect("a list").iter();
     all.map(|it| json!([it["change"], it["name"], it["class"], it["objects"]])).collect()
-}
-
-fn field(kind: &str, name: &str) -> Value {
-    json!({"type": kind, "name": name, "label": name})
-}
-
-fn with(mut field: Value, member: &str, value: Value) -> Value {
-    field[member] = value;
-    field
 }
 
 /// A field by chance. `racks` and `rooms` are types that it may refer to.

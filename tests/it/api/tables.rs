@@ -10,12 +10,8 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::import::import;
 use crate::support::app::{Answer, TestApp, on_each_store, send};
-
-async fn import(app: &TestApp, parameters: &str, file: impl Into<reqwest::Body>) -> Answer {
-    let request = app.request(Method::POST, &format!("/import/objects?{parameters}"));
-    send(request.header("Content-Type", "text/csv").body(file)).await
-}
 
 /// Line, field and reason of each error of a refused import.
 fn errors(answer: &Answer) -> Vec<(i64, String, String)> {

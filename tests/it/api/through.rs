@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::field_names::{list, names};
 use super::people::Person;
 use crate::support::app::{Answer, TestApp, on_each_store};
 
@@ -57,15 +58,6 @@ async fn world(app: &TestApp, hides_sites: bool) -> World {
         app.create_object(server, &json!({"name": name, "rack": rack, "spares": spares, "note": name})).await;
     }
     World { rack, server }
-}
-
-async fn list(app: &TestApp, parameters: &[(&str, &str)]) -> Answer {
-    app.get_with("/objects/", parameters).await
-}
-
-fn names(answer: &Answer) -> Vec<Value> {
-    let of = |fields: Vec<Value>| fields.into_iter().map(|mut fields| fields[0]["value"].take()).collect();
-    of(answer.results("/fields"))
 }
 
 #[track_caller]

@@ -12,6 +12,7 @@ use inventory_service::store::{Change, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::bulk::body;
 use super::people::Person;
 use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
 use crate::support::mongod::{self, Deployment};
@@ -33,10 +34,6 @@ async fn server(app: &TestApp) -> i64 {
         definition("note", "text", json!(false)),
     ]);
     app.created("/types/", &json!({"name": "server", "author_id": 1, "fields": fields})).await
-}
-
-fn body(type_id: i64, values: &Value) -> Value {
-    json!({"type_id": type_id, "author_id": 1, "fields": fields(values)})
 }
 
 async fn make(app: &TestApp, type_id: i64, values: &Value) -> Answer {
