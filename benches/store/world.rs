@@ -154,7 +154,7 @@ impl World {
 
     /// The unit in which the service creates an object: only together with an active type.
     pub(crate) fn creation(&self, number: u32) -> Unit {
-        let filter = Filter::equals("public_id", TYPE).and(Filter::none_of("active", vec![false.into()]));
+        let filter = Filter::equals("public_id", TYPE).and(Filter::none_of("active", [false]));
         Unit::of(self.insertion(number)).given(Condition::Exists { collection: TYPES, filter })
     }
 

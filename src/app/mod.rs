@@ -140,6 +140,11 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Names the store that failed.
+    fn of_store(settings: &StoreSettings) -> impl Fn(StoreError) -> Self {
+        |source| Self::Store { uri: without_password(settings), source }
+    }
+
     /// Names the store in which an error happened.
     fn at<E: Into<Self>>(settings: &StoreSettings) -> impl FnOnce(E) -> Self {
         |error| match error.into() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::http::listeners;
-use super::stores::{Opened, make_ready, open, without_password};
+use super::stores::{Opened, make_ready, open};
 use super::{Application, StartError, is_compatible};
 use crate::admission::Admission;
 use crate::auth::Passwords;
@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::oidc::Issuer;
 use crate::outgoing::{Networks, Sender};
 use crate::plural::counted;
+use crate::service::Services;
 use crate::service::accounts::directory::Directory;
 use crate::service::accounts::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::accounts::identities::Identities;
@@ -24,12 +25,13 @@ use crate::service::claims::building;
 use crate::service::claims::keeper::Keeper;
 use crate::service::history::recorder::Recorder;
 use crate::service::objects::companions::Companions;
+use crate::service::remembered::Remembered;
 use crate::service::search::state::Searched;
 use crate::service::types::catalog;
 use crate::service::webhooks::parts::Parts;
-use crate::service::{ServiceError, Services};
 use crate::settings::{Settings, SettingsError, StoreUri};
-use crate::store::{FileStore, Measured, Store, StoreError};
+use crate::store::collections::OBJECTS;
+use crate::store::{FileStore, Measured, Store};
 
 /// Between the first attempts to reach a store.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -89,8 +91,7 @@ impl Application {
         let Some(identities) = &services.identities else { return Ok(()) };
         let issuer = identities.issuer();
         let missing = sign_on::missing_groups(&*services.store, issuer.rules(), services.max_time).await;
-        let uri = || without_password(&self.settings.store);
-        for name in missing.map_err(|source| StartError::Store { uri: uri(), source })? {
+        for name in missing.map_err(StartError::of_store(&self.settings.store))? {
             log::warn!("auth.oidc: {}", sign_on::missing_group(&name));
         }
         issuer.get_ready();
@@ -147,8 +148,8 @@ pub async fn build_services(
 
 /// Brings the claims of unique values in line with the types.
 async fn settle_claims(settings: &Settings, store: &dyn Store) -> Result<(), StartError> {
-    let failed = |source| StartError::Store { uri: without_password(&settings.store), source };
-    for complaint in building::settle(store, settings.query.max_time()).await.map_err(failed)? {
+    let settled = building::settle(store, settings.query.max_time()).await;
+    for complaint in settled.map_err(StartError::of_store(&settings.store))? {
         log::warn!("{complaint}, so the field is not kept unique; change the objects, and start again");
     }
     Ok(())
@@ -156,13 +157,8 @@ async fn settle_claims(settings: &Settings, store: &dyn Store) -> Result<(), Sta
 
 /// Takes over the settings of users that DATAGERRY stored.
 async fn adopt(settings: &Settings, store: &dyn Store) -> Result<(), StartError> {
-    let adopted = user_settings::adopt_settings(store, settings.query.max_time()).await.map_err(|error| {
-        let source = match error {
-            ServiceError::Store(source) => source,
-            error => StoreError::backend(error),
-        };
-        StartError::Store { uri: without_password(&settings.store), source }
-    })?;
+    let adopted = user_settings::adopt_settings(store, settings.query.max_time()).await;
+    let adopted = adopted.map_err(|error| StartError::of_store(&settings.store)(error.into()))?;
     if adopted > 0 {
         log::info!("{} of users that DATAGERRY stored can be found here now", counted(adopted, "setting"));
     }
@@ -256,7 +252,7 @@ pub async fn services_on(
         feed,
         types,
         searched,
-        counts: Arc::default(),
+        counts: Arc::new(Remembered::of(OBJECTS)),
         companions,
         directory,
         accounts,

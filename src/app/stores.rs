@@ -26,14 +26,14 @@ pub struct Opened {
 /// # Errors
 /// [`StartError::Store`] with the error and the remedy.
 pub async fn open(settings: &StoreSettings) -> Result<Opened, StartError> {
-    let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => {
             let store = open_embedded(settings, directory, EmbeddedStore::open).await?;
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Copying>, file: Some(store) })
         }
         StoreUri::MongoDb(uri) => {
-            let store = MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?;
+            let store =
+                MongoStore::connect(&uri, settings.mongo_options()).await.map_err(StartError::of_store(settings))?;
             Ok(Opened { store: Arc::new(store), file: None })
         }
     }
@@ -68,12 +68,12 @@ pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Copying>, Star
 /// # Errors
 /// As [`open_store`]; when there is no store.
 pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Copying>, StartError> {
-    let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => Ok(open_embedded(settings, directory, EmbeddedStore::open_aside).await?),
         StoreUri::MongoDb(uri) => {
-            let store = MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?;
-            if store.has_any(collections::ALL).await.map_err(failed)? {
+            let store = MongoStore::connect(&uri, settings.mongo_options()).await;
+            let store = store.map_err(StartError::of_store(settings))?;
+            if store.has_any(collections::ALL).await.map_err(StartError::of_store(settings))? {
                 Ok(Arc::new(store))
             } else {
                 Err(StartError::NoStore(without_password(settings)))
@@ -92,8 +92,7 @@ pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, Start
     let done = migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await;
     done.map_err(StartError::at(&settings.store))?;
     if matches!(settings.store.location()?, StoreUri::Embedded(_)) {
-        let failed = |source| StartError::Store { uri: without_password(&settings.store), source };
-        store.prepare(collections::ALL).await.map_err(failed)?;
+        store.prepare(collections::ALL).await.map_err(StartError::of_store(&settings.store))?;
     }
     Ok(store)
 }
@@ -118,12 +117,10 @@ pub async fn require_whole(settings: &Settings) -> Result<(), StartError> {
 pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
     let known = migrations::require_known(store, migrations::ALL, settings.query.max_time()).await;
     known.map_err(StartError::at(&settings.store))?;
-    let uri = without_password(&settings.store);
-    store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
+    store.prepare(collections::ALL).await.map_err(StartError::of_store(&settings.store))?;
     let now = bson::DateTime::from_chrono(clock.now());
     let migrated = migrations::run(store, migrations::ALL, now, settings.query.max_time()).await;
     migrated.map_err(StartError::at(&settings.store))?;
-    let uri = without_password(&settings.store);
     let begun = async {
         if let Some(warning) = kept::behind_entries(store, now, settings.query.max_time()).await? {
             log::warn!("{warning}");
@@ -131,7 +128,7 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
         kept::begin(store, now, settings.query.max_time()).await?;
         state::begin(store, settings.query.max_time()).await
     };
-    begun.await.map_err(|source| StartError::Store { uri, source })
+    begun.await.map_err(StartError::of_store(&settings.store))
 }
 
 /// Opens an embedded store in a thread that may block.
@@ -143,10 +140,7 @@ async fn open_embedded(
     let options = settings.embedded_options();
     match tokio::task::spawn_blocking(move || open(&directory, &options)).await {
         Ok(opened) => Ok(Arc::new(opened?)),
-        Err(error) => {
-            let uri = without_password(settings);
-            Err(StartError::Store { uri, source: StoreError::backend(error) })
-        }
+        Err(error) => Err(StartError::of_store(settings)(StoreError::backend(error))),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) async fn import(
     options: &TableOptions,
     dry_run: bool,
 ) -> Outcome {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let entry = types.iter().find(|entry| entry.object_type.name == type_name);
     let entry = entry.ok_or_else(|| {
         if let Some(entry) = type_name.parse().ok().and_then(|id| types.get(id)) {

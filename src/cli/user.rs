@@ -16,7 +16,7 @@ use crate::service::accounts::first_start::made_up_password;
 use crate::service::accounts::keys::OldKeys;
 use crate::service::accounts::users;
 use crate::service::precondition::IfMatch;
-use crate::service::resource::{Groups, Resource, Users};
+use crate::service::resource::{Groups, NewState, Resource, Users};
 use crate::service::{Caller, ServiceError, Services};
 use crate::store::{FindQuery, StoreError};
 use crate::suggest;
@@ -175,7 +175,7 @@ async fn set_active(
 ) -> Result<(), UserCommandError> {
     let id = user_named(services, user_name).await?;
     let patch = serde_json::json!({"active": active});
-    users::patch_user(services, &Caller::operator(), id, &IfMatch::Absent, &patch).await?;
+    users::change_user(services, &Caller::operator(), id, &IfMatch::Absent, NewState::Patch(&patch)).await?;
     writeln!(output, "user {id}, {user_name}, is {}", if active { "active" } else { "locked" })?;
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::query::Filter;
 use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::service::types::categories;
 use crate::service::{Caller, ServiceError, Services, objects, types};
-use crate::store::{FindQuery, StoreError};
+use crate::store::StoreError;
 
 /// Objects that are on their way at the same time: while the store writes one group of them, the next one gets ready.
 const IN_FLIGHT: usize = 512;
@@ -100,8 +100,7 @@ async fn check_empty(services: &Services) -> Result<(), DemoError> {
     for (collection, what) in
         [(Types::COLLECTION, "types"), (Categories::COLLECTION, "categories"), (Objects::COLLECTION, "objects")]
     {
-        let any = FindQuery::new(Filter::all(), services.max_time).limited(1);
-        if !services.store.find(collection, &any).await?.is_empty() {
+        if services.store.has_any(collection, Filter::all(), services.max_time).await? {
             return Err(DemoError::NotEmpty { what });
         }
     }

@@ -1,9 +1,9 @@
 //! Reads and makes members of stored documents. Other tools may have written other number types.
 
-use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document};
 
-use crate::raw::member;
+use crate::raw::{member, whole};
 
 /// The whole number under `name`, of any stored number type.
 pub fn integer(document: &RawDocument, name: &str) -> Option<i64> {
@@ -18,6 +18,30 @@ pub fn text<'a>(document: &'a RawDocument, name: &str) -> Option<&'a str> {
 /// The boolean under `name`.
 pub fn flag(document: &RawDocument, name: &str) -> Option<bool> {
     document.get(name).ok()??.as_bool()
+}
+
+/// These members of a document, in this order.
+pub fn only(document: &Document, names: &[&str]) -> Document {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), document.get(name)?.clone()))).collect()
+}
+
+/// A document without these members.
+pub fn without(document: &RawDocument, names: &[&str]) -> RawDocumentBuf {
+    let mut left = RawDocumentBuf::new();
+    for (name, value) in document.iter().flatten().filter(|(name, _)| !names.contains(&name.as_str())) {
+        left.append(name, value);
+    }
+    left
+}
+
+/// A whole number of any stored number type.
+pub fn number(value: &Bson) -> Option<i64> {
+    match *value {
+        Bson::Int64(number) => Some(number),
+        Bson::Int32(number) => Some(i64::from(number)),
+        Bson::Double(number) => whole(number),
+        _ => None,
+    }
 }
 
 /// The document as stores take it.

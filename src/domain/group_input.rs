@@ -37,9 +37,7 @@ pub fn read(body: &Document, is_right: impl Fn(&str) -> bool) -> Result<Document
     let sent = accepted.remove("rights");
     let sent = sent.as_ref().and_then(Bson::as_array).map_or(&[][..], Vec::as_slice);
     let rights = read_rights(sent, is_right, &mut violations);
-    if !violations.is_empty() {
-        return Err(violations);
-    }
+    violations.none()?;
     default_to(&mut accepted, "label", title_case(&name));
     accepted.insert("rights", rights);
     Ok(accepted)

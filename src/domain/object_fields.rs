@@ -8,6 +8,7 @@ use bson::{Bson, DateTime, Document, doc};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
+use super::document::number;
 use super::object_type::{Field, OF_OPTIONS, ObjectType, SELECT};
 use super::unchanged::same;
 use super::violation::quoted;
@@ -350,7 +351,7 @@ impl FieldRule {
             (ValueKind::Number, Bson::Int32(_) | Bson::Int64(_) | Bson::Decimal128(_)) => Ok(value.clone()),
             (ValueKind::Number, Bson::Double(number)) if number.is_finite() => Ok(value.clone()),
             (ValueKind::Reference, Bson::Int32(_) | Bson::Int64(_)) => {
-                let object_id = value.as_i64().or_else(|| value.as_i32().map(i64::from)).unwrap_or_default();
+                let object_id = number(value).unwrap_or_default();
                 references.push(Reference { pointer: pointer.to_owned(), object_id, type_ids: self.type_ids.clone() });
                 Ok(Bson::Int64(object_id))
             }

@@ -3,8 +3,9 @@
 use bson::Bson;
 use bson::raw::RawDocument;
 
+use super::document::number;
 use super::object_type::ObjectType;
-use crate::raw::{CorruptBson, Elements, Value, named_value, whole};
+use crate::raw::{CorruptBson, Elements, Value, named_value};
 
 /// The references of an object: the position of the field in the type, and the id. A list is a reference for each of its
 /// ids.
@@ -32,21 +33,12 @@ pub fn references(object: &RawDocument, object_type: &ObjectType) -> Result<Vec<
 
 /// The value of a reference field without the ids that are gone; nothing where it has none of them.
 pub fn cleared(value: &Bson, is_gone: impl Fn(i64) -> bool) -> Option<Bson> {
-    let goes = |value: &Bson| integer(value).is_some_and(&is_gone);
+    let goes = |value: &Bson| number(value).is_some_and(&is_gone);
     match value {
         Bson::Array(items) if items.iter().any(goes) => {
             Some(Bson::Array(items.iter().filter(|item| !goes(item)).cloned().collect()))
         }
         value if goes(value) => Some(Bson::Null),
-        _ => None,
-    }
-}
-
-fn integer(value: &Bson) -> Option<i64> {
-    match value {
-        Bson::Int32(number) => Some(i64::from(*number)),
-        Bson::Int64(number) => Some(*number),
-        Bson::Double(number) => whole(*number),
         _ => None,
     }
 }

@@ -63,9 +63,7 @@ pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<D
     let new = accepted.get_str("identifier").ok().filter(|_| identifier.is_none());
     let rules = Rules { identifier: new, setting_type: accepted.get_str("setting_type").unwrap_or_default() };
     violations.append(broken(&rules, &["identifier", "setting_type"]));
-    if !violations.is_empty() {
-        return Err(violations);
-    }
+    violations.none()?;
     default_to(&mut accepted, "payload", Document::new());
     let identifier = identifier.map_or_else(|| accepted.get("identifier").cloned(), |path| Some(Bson::from(path)));
     Ok(doc! {

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
+use super::document::number;
 use super::object_fields::ValueKind;
 use super::object_member::MEMBERS;
-use crate::raw::whole;
 
 /// The problems of one document that are named; the others are counted.
 const MOST_PROBLEMS: usize = 10;
@@ -181,7 +181,7 @@ impl Stored {
         if self.has_public_id() {
             match present(&document, "public_id") {
                 None => problems.add("public_id is missing".to_owned()),
-                Some(value) if integer(value).is_none_or(|id| id < 1) => {
+                Some(value) if number(value).is_none_or(|id| id < 1) => {
                     problems.add("public_id must be a whole number from 1".to_owned());
                 }
                 Some(_) => {}
@@ -223,7 +223,7 @@ fn members(document: &Document, rules: &[Rule], place: &str, problems: &mut Prob
 
 fn check(value: &Bson, holds: Holds, place: &str, problems: &mut Problems) {
     match (holds, value) {
-        (Holds::Integer | Holds::Integers, value) if integer(value).is_some() => {}
+        (Holds::Integer | Holds::Integers, value) if number(value).is_some() => {}
         (Holds::Text, Bson::String(_)) | (Holds::Flag, Bson::Boolean(_)) | (Holds::Moment, Bson::DateTime(_)) => {}
         (Holds::Map(rules), Bson::Document(document)) => members(document, rules, &format!("{place}."), problems),
         (Holds::List(holds), Bson::Array(items)) => {
@@ -273,16 +273,6 @@ impl Holds {
 /// The member, unless it is null.
 fn present<'a>(document: &'a Document, name: &str) -> Option<&'a Bson> {
     document.get(name).filter(|value| !matches!(value, Bson::Null))
-}
-
-/// A whole number of any stored number type.
-fn integer(value: &Bson) -> Option<i64> {
-    match *value {
-        Bson::Int64(number) => Some(number),
-        Bson::Int32(number) => Some(i64::from(number)),
-        Bson::Double(number) => whole(number),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
+use super::document::number;
 use super::object_fields::{Reference, kinds, no_default, no_pattern};
 use super::object_type::{REF, REF_SECTION_FIELD, REFS, SELECT};
 use super::on_delete::OnDelete;
@@ -297,7 +298,6 @@ fn new_defaults<'a>(
 
 /// The objects that new defaults of a body refer to. `stored` is the type that the body changes.
 pub fn default_references(body: &Document, stored: Option<&Document>) -> Vec<Reference> {
-    let number = |value: &Bson| value.as_i64().or_else(|| value.as_i32().map(i64::from));
     let references = |(index, field): (usize, &Document)| {
         let ids = match (field.get_str("type"), field.get_str("value")) {
             (Ok(REF | REFS), Ok(ids)) => ids,

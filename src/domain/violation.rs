@@ -51,6 +51,14 @@ impl Violations {
         if self.listed.len() < MOST { self.listed.push(violation) } else { self.left_out += 1 }
     }
 
+    /// An error if there are any.
+    ///
+    /// # Errors
+    /// These violations.
+    pub fn none(self) -> Result<(), Self> {
+        if self.is_empty() { Ok(()) } else { Err(self) }
+    }
+
     /// Adds all violations of another list, its uncounted ones too.
     pub fn append(&mut self, other: Self) {
         self.left_out += other.left_out;

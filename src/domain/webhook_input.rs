@@ -158,9 +158,7 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
     if filter.is_some() && resources != ["objects"] {
         violations.push(Violation::new("/filter", "is about objects; add \"resources\": [\"objects\"]"));
     }
-    if !violations.is_empty() {
-        return Err(violations);
-    }
+    violations.none()?;
     Ok(doc! {
         "name": rules.name,
         "url": rules.url,

@@ -9,19 +9,21 @@ use quick_xml::escape::escape;
 /// Pictures show at most this many characters of a text.
 const LONGEST_LABEL: usize = 200;
 
-/// Objects and their references.
-#[derive(Debug, Default, serde::Serialize)]
+/// Objects around an object, and their references to each other.
+#[derive(Debug, Default, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = ObjectGraph)]
 pub struct Graph {
-    /// The objects.
+    /// The objects that the caller may see, by their distance and id.
     pub nodes: Vec<Node>,
-    /// The references among them.
+    /// All references among them.
     pub edges: Vec<Edge>,
-    /// The ids of objects that have, or may have, further neighbours.
+    /// The ids of nodes that have further neighbours, or may have some.
     pub truncated: Vec<i64>,
 }
 
-/// An object.
-#[derive(Debug, serde::Serialize)]
+/// An object of a graph.
+#[derive(Debug, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = GraphNode)]
 pub struct Node {
     /// Its id.
     pub public_id: i64,
@@ -29,14 +31,16 @@ pub struct Node {
     pub type_id: i64,
     /// The name of its type for people.
     pub type_label: String,
-    /// What sums it up.
+    /// What sums the object up.
     pub summary_line: String,
-    /// How many references it is away from the first one.
+    /// How many references it is away.
+    #[schema(value_type = u64)]
     pub depth: usize,
 }
 
-/// A reference.
-#[derive(Debug, PartialEq, Eq, serde::Serialize)]
+/// A reference of a graph.
+#[derive(Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = GraphEdge)]
 pub struct Edge {
     /// The object that refers.
     pub from: i64,

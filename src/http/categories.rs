@@ -20,11 +20,10 @@ use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::Caller;
 use crate::service::history::as_of::AccessLists;
-use crate::service::resource::{self, Categories};
+use crate::service::resource::{self, Categories, NewState};
 use crate::service::types::categories::{self as service, Node};
 
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: true, key_follows: false };
+const LIST: ListRoute = ListRoute { views: &["list", "tree"], past: true, ..ListRoute::by("public_id") };
 
 impl Wire for Categories {
     const PATH: &'static str = "/categories/";
@@ -112,7 +111,7 @@ operation! {
 }
 pub(super) async fn update_category(Edit { state, request, id, condition, .. }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_category(&state.services, id, &condition, &body.0).await?;
+    let updated = service::change_category(&state.services, id, &condition, NewState::Whole(&body.0)).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -125,7 +124,7 @@ operation! {
 }
 pub(super) async fn patch_category(Edit { state, request, id, condition, .. }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_category(&state.services, id, &condition, &patch.0).await?;
+    let updated = service::change_category(&state.services, id, &condition, NewState::Patch(&patch.0)).await?;
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 

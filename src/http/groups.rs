@@ -17,10 +17,9 @@ use super::schema::{
 use super::sent::Sent;
 use crate::json::write::DateStyle;
 use crate::service::accounts::groups::{self as service, UsersOfGroup};
-use crate::service::resource::{self, Groups};
+use crate::service::resource::{self, Groups, NewState};
 
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
+const LIST: ListRoute = ListRoute::by("public_id");
 
 impl Wire for Groups {
     const PATH: &'static str = "/groups/";
@@ -62,7 +61,7 @@ operation! {
 }
 pub(super) async fn update_group(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_group(&state.services, &caller, id, &condition, &body.0).await?;
+    let updated = service::change_group(&state.services, &caller, id, &condition, NewState::Whole(&body.0)).await?;
     envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -75,7 +74,7 @@ operation! {
 }
 pub(super) async fn patch_group(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_group(&state.services, &caller, id, &condition, &patch.0).await?;
+    let updated = service::change_group(&state.services, &caller, id, &condition, NewState::Patch(&patch.0)).await?;
     envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 

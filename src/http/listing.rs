@@ -23,7 +23,7 @@ const WAITING_BYTES: usize = 1024 * 1024;
 /// A list of documents as they are stored, or its explanation.
 ///
 /// # Errors
-/// As [`envelope::list`] and [`streamed`].
+/// As [`envelope::list`], and when one of the first two chunks of a list fails.
 pub async fn answer<W: Wire + 'static>(
     state: &HttpState,
     request: &HttpRequest,
@@ -31,24 +31,39 @@ pub async fn answer<W: Wire + 'static>(
     params: &ListParams,
     listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
+    let write = |chunk: Documents| ready(Items::of::<W>(&chunk));
+    answer_with::<W, _>(state, request, (list_path, params), listed, write).await
+}
+
+/// The same, of items that `write` makes of documents.
+///
+/// # Errors
+/// As [`answer`].
+pub async fn answer_with<W: Wire, F>(
+    state: &HttpState,
+    request: &HttpRequest,
+    (list_path, params): (&str, &ListParams),
+    listed: Listed,
+    write: impl Fn(Documents) -> F + 'static,
+) -> Result<HttpResponse, ApiError>
+where
+    F: Future<Output = Result<Items, ApiError>> + 'static,
+{
     match listed {
         Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
         Listed::Page(page) => {
-            let items = Items::of::<W>(&page.documents)?;
+            let items = write(page.documents).await?;
             let response = envelope::list::<W>(state, request, list_path, params, items, page.total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Keyed(page, behind) => {
-            let items = Items::of::<W>(&page.documents)?;
+            let items = write(page.documents).await?;
             let continued = cursors::continued(&state.services, params, &behind)?;
             let total = params.before + page.total;
             let response = envelope::list::<W>(state, request, list_path, &continued, items, total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
-        Listed::Chunked(chunks) => {
-            let write = |chunk: Documents| ready(Items::of::<W>(&chunk));
-            streamed::<W, _>(state, request, list_path, params, chunks, write).await
-        }
+        Listed::Chunked(chunks) => streamed::<W, _>(state, request, (list_path, params), chunks, write).await,
     }
 }
 
@@ -72,14 +87,10 @@ pub async fn advised<W: Wire + 'static>(
 ///
 /// The total is known from the start, but not the count, which follows the results as in every list. If a later chunk
 /// fails, the answer breaks off, so that no client takes a part for the whole.
-///
-/// # Errors
-/// When the parameters of the client cannot be echoed, and when one of the first two chunks fails.
-pub async fn streamed<W: Wire, F>(
+async fn streamed<W: Wire, F>(
     state: &HttpState,
     request: &HttpRequest,
-    list_path: &str,
-    params: &ListParams,
+    (list_path, params): (&str, &ListParams),
     chunks: ChunkedPage,
     write: impl Fn(Documents) -> F + 'static,
 ) -> Result<HttpResponse, ApiError>

@@ -13,7 +13,6 @@ use super::body::{JsonBody, JsonValue};
 use super::call::{Answer, AsOriginal, Call, Edit};
 use super::caller::add_warning;
 use super::conditional::{self, Precondition};
-use super::cursors;
 use super::envelope::{self, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::history::at;
@@ -48,11 +47,9 @@ use crate::service::{Caller, ErrorCode, ServiceError};
 use crate::store::{Documents, StoreError};
 
 const VIEWS: &[&str] = &["native", "render"];
-pub(super) const LIST: ListRoute =
-    ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10, past: true, key_follows: false };
+pub(super) const LIST: ListRoute = ListRoute { views: VIEWS, objects: true, past: true, ..ListRoute::by("public_id") };
 /// The list of unclean objects is complete unless the request has a limit.
-const UNCLEAN: ListRoute =
-    ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX, past: false, key_follows: false };
+const UNCLEAN: ListRoute = ListRoute { views: VIEWS, objects: true, limit: u64::MAX, ..ListRoute::by("public_id") };
 
 impl Wire for Objects {
     const PATH: &'static str = "/objects/";
@@ -239,41 +236,14 @@ pub(super) async fn answer(
         advice.push(IDLE_SORT.to_owned());
     }
     let listed = if advice.is_empty() { listed } else { listed.without_hint() };
-    Ok(envelope::advised(list(state, request, caller, path, params, listed).await?, &advice))
-}
-
-async fn list(
-    state: &web::Data<HttpState>,
-    request: &HttpRequest,
-    caller: &Caller,
-    path: &str,
-    params: &ListParams,
-    listed: Listed,
-) -> Answer {
     let until = Instant::now().checked_add(state.services.max_time);
-    match listed {
-        Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
-        Listed::Page(page) => {
-            let items = items(state, caller, params, &page.documents, until).await?;
-            let response = envelope::list::<Objects>(state, request, path, params, items, page.total)?;
-            Ok(envelope::hinted(response, page.hint.as_ref()))
-        }
-        Listed::Keyed(page, behind) => {
-            let items = items(state, caller, params, &page.documents, until).await?;
-            let continued = cursors::continued(&state.services, params, &behind)?;
-            let total = params.before + page.total;
-            let response = envelope::list::<Objects>(state, request, path, &continued, items, total)?;
-            Ok(envelope::hinted(response, page.hint.as_ref()))
-        }
-        Listed::Chunked(chunks) => {
-            let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
-            let write = move |chunk: Documents| {
-                let (state, caller, params) = of.clone();
-                async move { items(&state, &caller, &params, &chunk, until).await }
-            };
-            listing::streamed::<Objects, _>(state, request, path, params, chunks, write).await
-        }
-    }
+    let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
+    let write = move |objects: Documents| {
+        let (state, caller, params) = of.clone();
+        async move { items(&state, &caller, &params, &objects, until).await }
+    };
+    let response = listing::answer_with::<Objects, _>(state, request, (path, params), listed, write).await?;
+    Ok(envelope::advised(response, &advice))
 }
 
 /// The answer to a write, with an entity tag only for a caller who sees the object.
@@ -315,7 +285,7 @@ async fn items(
     } else {
         let before = match &params.types {
             Some(types) => Arc::clone(types),
-            None => state.services.types.current(&*state.services.store, state.services.max_time).await?,
+            None => state.services.current_types().await?,
         };
         Some(rendering::render_objects(&state.services, caller, (objects, before), Items::beginning()).await?)
     };

@@ -38,6 +38,13 @@ pub struct ListRoute {
     pub key_follows: bool,
 }
 
+impl ListRoute {
+    /// A route without views, past or anything else of objects.
+    pub const fn by(key: &'static str) -> Self {
+        Self { key, views: &[], objects: false, limit: 10, past: false, key_follows: false }
+    }
+}
+
 /// The settings that decide about parameters.
 #[derive(Debug, Clone)]
 pub struct ParamSettings {

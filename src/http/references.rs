@@ -9,8 +9,8 @@ use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::params::Parameters;
 use super::path::{PathId, positive};
-use super::schema::{DanglingParameters, DanglingReferences, GraphParameters, ObjectGraph, operation};
-use crate::exchange::graph::GraphFormat;
+use super::schema::{DanglingParameters, DanglingReferences, GraphParameters, operation};
+use crate::exchange::graph::{Graph, GraphFormat};
 use crate::service::objects::graph::{self, Direction, GraphQuery};
 use crate::service::objects::nowhere::{self, Place};
 use crate::service::resource::Objects;
@@ -48,7 +48,7 @@ operation! {
     object_graph:
         params(GraphParameters),
         responses((status = 200, description = "The graph.", content(
-            (ObjectGraph = "application/json"),
+            (Graph = "application/json"),
             (String = "text/vnd.graphviz"),
             (String = "text/plain"),
             (String = "application/graphml+xml"),

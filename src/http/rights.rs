@@ -24,8 +24,7 @@ use crate::service::ErrorCode;
 use crate::service::accounts::rights as service;
 use crate::service::resource::Resource;
 
-const LIST: ListRoute =
-    ListRoute { key: "name", views: &["list", "tree"], objects: false, limit: 10, past: false, key_follows: false };
+const LIST: ListRoute = ListRoute { views: &["list", "tree"], ..ListRoute::by("name") };
 
 /// The rights: compiled in, so they have a wire format but no collection.
 struct Rights;

@@ -101,7 +101,7 @@ impl HttpState {
         };
         let mut params = understood(bytes, self.services.max_time, read).await?;
         params.reader = caller.user_id;
-        params.types = Some(self.services.types.current(&*self.services.store, self.services.max_time).await?);
+        params.types = Some(self.services.current_types().await?);
         cursors::begin(&self.services, &mut params, &route)?;
         Ok(params)
     }

@@ -27,12 +27,11 @@ use crate::domain::migration_input::ENFORCED;
 use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
-use crate::service::resource::{self, Types};
+use crate::service::resource::{self, NewState, Types};
 use crate::service::types::warnings::{Changed, warnings};
 use crate::service::types::{self as service, carrying};
 
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true, key_follows: false };
+const LIST: ListRoute = ListRoute { past: true, ..ListRoute::by("public_id") };
 
 impl Wire for Types {
     const PATH: &'static str = "/types/";
@@ -116,9 +115,12 @@ pub(super) async fn update_type(Edit { state, request, caller, id, condition }: 
         body.0.insert("enforce", ENFORCED[0]);
     }
     if is_dry_run(&state, &request)? {
-        return plan::shown(&state, service::plan_update(&state.services, &caller, id, &condition, &body.0).await?);
+        return plan::shown(
+            &state,
+            service::plan_change(&state.services, &caller, id, &condition, NewState::Whole(&body.0)).await?,
+        );
     }
-    let updated = service::update_type(&state.services, &caller, id, &condition, &body.0).await?;
+    let updated = service::change_type(&state.services, &caller, id, &condition, NewState::Whole(&body.0)).await?;
     answered(&state, &request, updated)
 }
 
@@ -131,9 +133,12 @@ operation! {
 }
 pub(super) async fn patch_type(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     if is_dry_run(&state, &request)? {
-        return plan::shown(&state, service::plan_patch(&state.services, &caller, id, &condition, &patch.0).await?);
+        return plan::shown(
+            &state,
+            service::plan_change(&state.services, &caller, id, &condition, NewState::Patch(&patch.0)).await?,
+        );
     }
-    let updated = service::patch_type(&state.services, &caller, id, &condition, &patch.0).await?;
+    let updated = service::change_type(&state.services, &caller, id, &condition, NewState::Patch(&patch.0)).await?;
     answered(&state, &request, updated)
 }
 

@@ -23,7 +23,7 @@ use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::accounts::user_settings as service;
 use crate::service::once::Once;
-use crate::service::resource::UserSettings;
+use crate::service::resource::{NewState, UserSettings};
 use crate::store::Documents;
 
 impl Wire for UserSettings {
@@ -32,8 +32,7 @@ impl Wire for UserSettings {
 }
 
 /// How settings are listed on pages.
-const LIST: ListRoute =
-    ListRoute { key: "identifier", views: &[], objects: false, limit: 0, past: false, key_follows: false };
+const LIST: ListRoute = ListRoute { limit: 0, ..ListRoute::by("identifier") };
 /// With one of these parameters the list has pages; without them it is complete. There is no `filter`, because it would
 /// be evaluated on the settings of other users.
 const PAGED: [&str; 5] = ["page", "limit", "sort", "order", "after"];
@@ -96,17 +95,13 @@ operation! {
     update_setting: params(IfMatch), request_body = SettingBody, responses((status = 202, body = Updated<UserSetting>))
 }
 pub(super) async fn update_setting(
-    Call { state, request, caller }: Call,
+    call: Call,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
     body: JsonBody,
 ) -> Answer {
-    state.no_parameters(&request)?;
-    let updated =
-        service::update_setting(&state.services, (&*caller, user.0), &identifier.0, &condition.0, &body.0).await?;
-    let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
-    envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
+    changed(call, user, (identifier, condition), NewState::Whole(&body.0)).await
 }
 
 operation! {
@@ -117,15 +112,24 @@ operation! {
         responses((status = 202, body = Updated<UserSetting>))
 }
 pub(super) async fn patch_setting(
-    Call { state, request, caller }: Call,
+    call: Call,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
     patch: JsonValue,
 ) -> Answer {
+    changed(call, user, (identifier, condition), NewState::Patch(&patch.0)).await
+}
+
+async fn changed(
+    Call { state, request, caller }: Call,
+    user: PathId,
+    (identifier, condition): (PathText, Precondition),
+    sent: NewState<'_>,
+) -> Answer {
     state.no_parameters(&request)?;
-    let updated =
-        service::patch_setting(&state.services, (&*caller, user.0), &identifier.0, &condition.0, &patch.0).await?;
+    let whose = (&*caller, user.0);
+    let updated = service::change_setting(&state.services, whose, &identifier.0, &condition.0, sent).await?;
     let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }

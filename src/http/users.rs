@@ -16,10 +16,9 @@ use super::schema::{
 use super::sent::Sent;
 use crate::json::write::DateStyle;
 use crate::service::accounts::users as service;
-use crate::service::resource::{self, Users};
+use crate::service::resource::{self, NewState, Users};
 
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
+const LIST: ListRoute = ListRoute::by("public_id");
 
 impl Wire for Users {
     const PATH: &'static str = "/users/";
@@ -61,7 +60,7 @@ operation! {
 }
 pub(super) async fn update_user(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_user(&state.services, &caller, id, &condition, &body.0).await?;
+    let updated = service::change_user(&state.services, &caller, id, &condition, NewState::Whole(&body.0)).await?;
     envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
@@ -74,7 +73,7 @@ operation! {
 }
 pub(super) async fn patch_user(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_user(&state.services, &caller, id, &condition, &patch.0).await?;
+    let updated = service::change_user(&state.services, &caller, id, &condition, NewState::Patch(&patch.0)).await?;
     envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 

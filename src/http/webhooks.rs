@@ -20,12 +20,11 @@ use super::sent::Sent;
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;
 use crate::service::once::Once;
-use crate::service::resource::{self, Deliveries, Webhooks};
+use crate::service::resource::{self, Deliveries, NewState, Webhooks};
 use crate::service::webhooks::manage as service;
 use crate::service::{ErrorCode, ServiceError};
 
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
+const LIST: ListRoute = ListRoute::by("public_id");
 
 impl Wire for Webhooks {
     const PATH: &'static str = "/webhooks/";
@@ -89,7 +88,7 @@ operation! {
 }
 pub(super) async fn update_webhook(Edit { state, request, caller, id, condition }: Edit, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::update_webhook(&state.services, &caller, (id, &condition), &body.0).await?;
+    let updated = service::change_webhook(&state.services, &caller, (id, &condition), NewState::Whole(&body.0)).await?;
     let advice = service::advice(&state.services, &caller, &updated).await;
     let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
     Ok(envelope::advised(response, &advice))
@@ -104,7 +103,8 @@ operation! {
 }
 pub(super) async fn patch_webhook(Edit { state, request, caller, id, condition }: Edit, patch: JsonValue) -> Answer {
     state.no_parameters(&request)?;
-    let updated = service::patch_webhook(&state.services, &caller, (id, &condition), &patch.0).await?;
+    let updated =
+        service::change_webhook(&state.services, &caller, (id, &condition), NewState::Patch(&patch.0)).await?;
     let advice = service::advice(&state.services, &caller, &updated).await;
     let response = envelope::updated::<Webhooks>(&state, &request, StatusCode::ACCEPTED, &updated)?;
     Ok(envelope::advised(response, &advice))

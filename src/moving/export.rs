@@ -318,7 +318,7 @@ impl Tables<'_> {
         let Self { services, style } = self;
         let directory = package.join(DIRECTORY);
         DirBuilder::new().mode(0o700).create(&directory).map_err(MovingError::at(&directory))?;
-        let types = services.types.current(&*services.store, services.max_time).await.map_err(MovingError::Table)?;
+        let types = services.current_types().await.map_err(MovingError::Table)?;
         let mut names: Vec<(i64, String)> =
             types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect();
         names.sort_unstable();

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bson::doc;
 use bson::raw::RawDocument;
-use bson::{Bson, doc};
 use futures::StreamExt;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -184,7 +184,7 @@ async fn copy(
     for name in pending {
         written += copy_collection(source, to, &name, progress).await?;
     }
-    let others = Filter::none_of("_id", vec![Bson::from(INCOMPLETE)]);
+    let others = Filter::none_of("_id", [INCOMPLETE]);
     to.commit(Unit::of(Change::DeleteMany { collection: MIGRATIONS, filter: others })).await?;
     written += copy_collection(source, to, MIGRATIONS, &Silent).await?;
     to.clear(COUNTERS).await?;

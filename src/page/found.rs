@@ -57,15 +57,6 @@ pub async fn filter(visitor: &Visitor, condition: &serde_json::Value) -> Result<
     with_known_fields(state, &visitor.caller, async |fields| state.object_filter(&text, fields).await).await
 }
 
-/// The types as they are.
-///
-/// # Errors
-/// Errors of the store.
-pub async fn types(visitor: &Visitor) -> Result<std::sync::Arc<Types>, ApiError> {
-    let services = visitor.services();
-    Ok(services.types.current(&*services.store, services.max_time).await?)
-}
-
 /// Whether the visitor may read the objects of a type.
 pub fn may_read(visitor: &Visitor, object_type: &ObjectType) -> bool {
     object_type.acl.allows(visitor.caller.group_id, Permission::Read)
@@ -98,9 +89,9 @@ pub async fn by_numbers(visitor: &Visitor, ids: &BTreeSet<i64>) -> Result<BTreeM
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let filter = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+    let filter = Filter::one_of("public_id", ids.iter().copied());
     let (found, _) = some(visitor, filter, Sort::by("public_id", false), ids.len() as u64).await?;
-    let types = types(visitor).await?;
+    let types = visitor.services().current_types().await?;
     Ok(found.iter().map(|object| named(visitor, &types, object)).map(|named| (named.id, named)).collect())
 }
 
@@ -137,7 +128,7 @@ pub async fn by_text(
     of_types: &[i64],
     limit: u64,
 ) -> Result<(Vec<Named>, u64), ApiError> {
-    let types = types(visitor).await?;
+    let types = visitor.services().current_types().await?;
     let filter = Filter::parse(&condition(&types, text, of_types), &Limits::NONE)?;
     let (found, total) = some(visitor, filter, Sort::by("public_id", false), limit).await?;
     let mut all: Vec<Named> = found.iter().map(|object| named(visitor, &types, object)).collect();

@@ -3,14 +3,14 @@
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
-use super::found::types;
 use super::visitor::Visitor;
+use crate::domain::document::number;
 use crate::http::error::ApiError;
 use crate::http::params::pairs;
 use crate::page::address::{Address, of_type};
-use crate::service::accounts::user_settings::{create_setting, get_setting, update_setting};
+use crate::service::accounts::user_settings::{change_setting, create_setting, get_setting};
 use crate::service::precondition::{IfMatch, entity_tag};
-use crate::service::resource::decode;
+use crate::service::resource::{NewState, decode};
 use crate::service::{ErrorCode, ServiceError};
 
 /// The setting, and its member with the lists.
@@ -36,7 +36,7 @@ impl SavedList {
     fn read(stored: &Bson) -> Option<Self> {
         let stored = stored.as_document()?;
         let text = |name: &str| stored.get_str(name).ok().map(str::to_owned);
-        let type_id = stored.get("type_id").and_then(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from)));
+        let type_id = stored.get("type_id").and_then(number);
         Some(Self { name: text("name")?, type_id: type_id?, query: text("query")? })
     }
 
@@ -115,7 +115,7 @@ impl Setting {
 async fn change(visitor: &Visitor, how: impl FnOnce(&mut Vec<SavedList>)) -> Result<(), ApiError> {
     let (setting, mut lists) =
         read(visitor).await?.map_or((None, Vec::new()), |(setting, lists)| (Some(setting), lists));
-    let known = types(visitor).await?;
+    let known = visitor.services().current_types().await?;
     lists.retain(|list| known.get(list.type_id).is_some());
     how(&mut lists);
     if lists.len() > MOST {
@@ -127,7 +127,9 @@ async fn change(visitor: &Visitor, how: impl FnOnce(&mut Vec<SavedList>)) -> Res
     let body = doc! {"identifier": SETTING, "user_id": user_id, "payload": payload, "setting_type": "APPLICATION"};
     let own = (&*visitor.caller, user_id);
     match tag {
-        Some(tag) => update_setting(visitor.services(), own, SETTING, &IfMatch::Tags(vec![tag]), &body).await?,
+        Some(tag) => {
+            change_setting(visitor.services(), own, SETTING, &IfMatch::Tags(vec![tag]), NewState::Whole(&body)).await?
+        }
         None => create_setting(visitor.services(), own, &body).await?,
     };
     Ok(())

@@ -25,6 +25,30 @@ pub fn compare_bson(left: &Bson, right: &Bson) -> Ordering {
     }
 }
 
+/// A value in MongoDB's order, in which 1 and 1.0 are the same. Of equal values a set keeps the first.
+#[derive(Debug, Clone)]
+pub struct Ordered(pub Bson);
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_bson(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered {}
+
 /// Orders two values where they lie.
 pub fn compare_raw(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
     if matches!(

@@ -1,10 +1,11 @@
 //! The errors of use cases, in the words of the client.
 
 use super::error_code::ErrorCode;
+use crate::admission::Denied;
 use crate::auth::PasswordError;
 use crate::domain::{Violation, Violations};
 use crate::plural::counted;
-use crate::query::QueryError;
+use crate::query::{EvalError, QueryError};
 use crate::store::StoreError;
 
 /// The failures of the services. `http` gives each its status code.
@@ -107,6 +108,26 @@ impl ServiceError {
     /// One thing wrong with one place of the body.
     pub fn violation(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Violations(Violation::new(pointer, message).into())
+    }
+}
+
+impl From<Violations> for ServiceError {
+    fn from(violations: Violations) -> Self {
+        Self::Violations(violations)
+    }
+}
+
+/// Work that was not done.
+impl From<Denied> for ServiceError {
+    fn from(denied: Denied) -> Self {
+        StoreError::from(denied).into()
+    }
+}
+
+/// A question that failed on a document.
+impl From<EvalError> for ServiceError {
+    fn from(error: EvalError) -> Self {
+        StoreError::from(error).into()
     }
 }
 

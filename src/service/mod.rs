@@ -28,6 +28,7 @@ pub mod precondition;
 pub mod queries;
 pub mod quota;
 pub mod regional;
+pub mod remembered;
 pub mod resource;
 pub mod search;
 mod services;

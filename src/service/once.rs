@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::error::ServiceError;
 use super::services::Services;
 use crate::domain::document::{raw, text};
-use crate::query::{Filter, Limits, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::collections::IMPORTS;
 use crate::store::{Change, Documents, FindQuery, StoreError, Unit};
 
@@ -64,9 +64,9 @@ impl Once {
     pub(super) async fn marks(&self, services: &Services) -> Result<Documents, ServiceError> {
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
         let oldest = DateTime::from_millis(services.now().timestamp_millis().saturating_sub(kept));
-        let mut old = Unit::of(removal(doc! {"done_at": {"$lt": oldest}})?);
+        let mut old = Unit::of(removal(&doc! {"done_at": {"$lt": oldest}}));
         if let Some(oldest) = self.oldest_of_most(services).await? {
-            old = old.and(removal(doc! {"user_id": self.user_id, "done_at": {"$lt": oldest}})?);
+            old = old.and(removal(&doc! {"user_id": self.user_id, "done_at": {"$lt": oldest}}));
         }
         services.store.commit(old).await?;
         self.known_marks(services).await
@@ -87,13 +87,10 @@ impl Once {
 
     /// When the oldest of the user's last [`MOST`] marks was made; `None` if there are fewer.
     async fn oldest_of_most(&self, services: &Services) -> Result<Option<DateTime>, ServiceError> {
-        let query = FindQuery {
-            projection: Some(Projection::parse(&doc! {"done_at": 1}, &Filter::all())?),
-            skip: MOST - 1,
-            ..FindQuery::new(Filter::equals("user_id", self.user_id), services.max_time)
-        };
-        let found = services.store.find(IMPORTS, &query.sorted(Sort::by("done_at", true)).limited(1)).await?;
-        Ok(found.first().and_then(|mark| mark.get_datetime("done_at").ok()))
+        let query =
+            FindQuery { skip: MOST - 1, ..FindQuery::new(Filter::equals("user_id", self.user_id), services.max_time) };
+        let query = query.showing(&doc! {"done_at": 1}).sorted(Sort::by("done_at", true));
+        Ok(services.store.first(IMPORTS, query).await?.and_then(|mark| mark.get_datetime("done_at").ok()))
     }
 
     /// Creates or changes something once: the unit that `work` commits notes its outcome, see [`noted`], and a repeated
@@ -154,8 +151,8 @@ impl Once {
 }
 
 /// The change that removes these marks.
-fn removal(of: Document) -> Result<Change, ServiceError> {
-    Ok(Change::DeleteMany { collection: IMPORTS, filter: Filter::parse(&of, &Limits::NONE)? })
+fn removal(of: &Document) -> Change {
+    Change::DeleteMany { collection: IMPORTS, filter: Filter::ours(of) }
 }
 
 /// A hash of several parts, each with its length in front.

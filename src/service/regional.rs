@@ -59,19 +59,13 @@ pub async fn save(services: &Services, body: &Document) -> Result<Regional, Serv
             violations.push(Violation::new(format!("/{name}"), message));
         }
     }
-    if !violations.is_empty() {
-        return Err(ServiceError::Violations(violations));
-    }
+    violations.none()?;
     for _ in 0..ATTEMPTS {
         let before = stored(services).await?;
         let mut after = before.clone().unwrap_or_else(|| doc! { "_id": KEY });
         after.extend(MEMBERS.map(|name| (name.to_owned(), body.get(name).cloned().unwrap_or(Bson::Null))));
-        let after = resource::encode(&after)?;
-        let change = match before {
-            Some(before) => Change::Replace { collection: COLLECTION, before: resource::encode(&before)?, after },
-            None => Change::Insert { collection: COLLECTION, document: after },
-        };
-        match services.store.commit(Unit::of(change)).await {
+        let before = before.as_ref().map(resource::encode).transpose()?;
+        match services.store.commit(Unit::of(Change::put(COLLECTION, before, resource::encode(&after)?))).await {
             Ok(_) => return read(services).await,
             Err(StoreError::Stale | StoreError::Duplicate { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -81,7 +75,6 @@ pub async fn save(services: &Services, body: &Document) -> Result<Regional, Serv
 }
 
 async fn stored(services: &Services) -> Result<Option<Document>, ServiceError> {
-    let query = FindQuery::new(Filter::equals("_id", KEY), services.max_time).limited(1);
-    let found = services.store.find(COLLECTION, &query).await?;
-    found.first().map(resource::decode).transpose()
+    let query = FindQuery::new(Filter::equals("_id", KEY), services.max_time);
+    services.store.first(COLLECTION, query).await?.as_deref().map(resource::decode).transpose()
 }

@@ -1,5 +1,7 @@
 //! The operations that all resources share: list, get, create, update, delete.
 
+use std::borrow::Cow;
+
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
@@ -152,7 +154,7 @@ async fn keyed_page(
     };
     let count = page.documents.len() as u64;
     let last = page.documents.iter().last().filter(|_| page.total > count);
-    let key = last.map(|last| question.sort.key_of(last)).transpose().map_err(StoreError::from)?;
+    let key = last.map(|last| question.sort.key_of(last)).transpose()?;
     let key = key.map(|key| key.to_bson());
     if projection.is_some() {
         let ids: Vec<Bson> =
@@ -169,8 +171,7 @@ async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Res
     let Some(mut hint) = hint else { return Ok(None) };
     for path in &hint.index {
         let leads = Filter::parse(&doc! { path: { "$exists": true } }, &Limits::NONE)?;
-        let question = FindQuery::new(leads, services.max_time).limited(1);
-        if services.store.find(R::COLLECTION, &question).await?.is_empty() {
+        if !services.store.has_any(R::COLLECTION, leads, services.max_time).await? {
             hint.index.clear();
             break;
         }
@@ -201,9 +202,8 @@ fn shell(filter: &Document) -> serde_json::Value {
 /// # Errors
 /// Errors of the store.
 pub async fn find<R: Resource>(services: &Services, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
-    let query = FindQuery::new(Filter::equals("public_id", id), services.max_time).limited(1);
-    let found = services.store.find(R::COLLECTION, &query).await?;
-    Ok(found.first().map(RawDocument::to_owned))
+    let query = FindQuery::new(Filter::equals("public_id", id), services.max_time);
+    Ok(services.store.first(R::COLLECTION, query).await?)
 }
 
 /// The document with this id.
@@ -316,6 +316,23 @@ impl Decision {
     }
 }
 
+/// Decides again while a condition of the decision fails; `what` is then being changed by others.
+///
+/// # Errors
+/// Those of the decision, and [`ServiceError::Contended`].
+pub(super) async fn until_it_holds<T>(
+    what: impl Into<String>,
+    decide: impl AsyncFn() -> Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
+    for _ in 0..DECISIONS {
+        match decide().await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(ServiceError::Contended(what.into()))
+}
+
 /// Changes the document with this id. It reads the document, calls `decide`, and commits the decision if the document
 /// has not changed; otherwise it begins again. `If-Match` is checked against the replaced document itself.
 ///
@@ -406,6 +423,28 @@ pub fn body_of_patch(patch: &serde_json::Value) -> Result<Document, ServiceError
     document_from_str(&patch.to_string()).map_err(|error| {
         ServiceError::refused(ErrorCode::PatchUnreadable, format!("the patch cannot be read: {error}"))
     })
+}
+
+/// What a client sends to change a resource.
+#[derive(Debug, Clone, Copy)]
+pub enum NewState<'a> {
+    /// Its whole new state.
+    Whole(&'a Document),
+    /// A merge patch (RFC 7396).
+    Patch(&'a serde_json::Value),
+}
+
+impl<'a> NewState<'a> {
+    /// The whole new state of the resource that is stored.
+    ///
+    /// # Errors
+    /// As [`merged`].
+    pub fn body(self, stored: &RawDocument) -> Result<Cow<'a, Document>, ServiceError> {
+        match self {
+            Self::Whole(body) => Ok(Cow::Borrowed(body)),
+            Self::Patch(patch) => merged(stored, patch).map(Cow::Owned),
+        }
+    }
 }
 
 /// The body that results from merging a patch (RFC 7396) into a stored document.

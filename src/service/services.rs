@@ -13,19 +13,21 @@ use super::history::as_of::{AccessLists, AsOf, Known};
 use super::history::feed::Feed;
 use super::history::past::{Moment, TOO_MUCH};
 use super::objects::companions::Companions;
+use super::remembered::Remembered;
 use super::search::state::Searched;
 use super::types::catalog::{TypeCatalog, Types};
-use super::types::counts::TypeCounts;
 use super::webhooks::parts::Parts;
 use crate::admission::{self, Admission};
 use crate::clock::Clock;
-use crate::store::collections::TYPES;
+use crate::query::Filter;
+use crate::store::collections::{OBJECTS, TYPES};
 use crate::store::{Documents, FindQuery, Store, StoreError};
 
 /// Documents of more bytes are not held together by one request.
 const MOST_HELD: usize = 32 * 1024 * 1024;
 
 /// Everything that a use case may need; one for the whole process.
+#[derive(Clone)]
 pub struct Services {
     /// Where the documents are.
     pub store: Arc<dyn Store>,
@@ -36,7 +38,7 @@ pub struct Services {
     /// What search lacks.
     pub searched: Arc<Searched>,
     /// How many objects each type has.
-    pub counts: Arc<TypeCounts>,
+    pub counts: Arc<Remembered<i64, u64>>,
     /// Which objects are needed together.
     pub companions: Arc<Companions>,
     /// Users and groups, as far as requests need them.
@@ -75,7 +77,7 @@ impl Services {
     pub async fn present(&self) -> Result<Present, ServiceError> {
         // The types before the store is frozen: what changes in between has an entry in it.
         let revision = self.store.revision(TYPES);
-        let types = self.types.current(&*self.store, self.max_time).await?;
+        let types = self.current_types().await?;
         let revision = Some(revision).filter(|revision| *revision == self.store.revision(TYPES));
         Ok(Present { revision, types, store: self.store.frozen(self.max_time).await? })
     }
@@ -111,23 +113,8 @@ impl Services {
         } else {
             TypeCatalog::before(present, former)
         };
-        Ok(Self {
-            store,
-            feed: Arc::clone(&self.feed),
-            types: Arc::new(types),
-            searched: Arc::clone(&self.searched),
-            // Those of the present; nobody counts the past.
-            counts: Arc::clone(&self.counts),
-            companions: Arc::clone(&self.companions),
-            directory: Arc::clone(&self.directory),
-            accounts: Arc::clone(&self.accounts),
-            identities: self.identities.clone(),
-            webhooks: Arc::clone(&self.webhooks),
-            admission: Arc::clone(&self.admission),
-            clock: Arc::clone(&self.clock),
-            max_time: self.max_time,
-            most_together: self.most_together,
-        })
+        // Counts are those of the present; nobody counts the past.
+        Ok(Self { store, types: Arc::new(types), ..self.clone() })
     }
 
     /// The documents of a query that a request holds together. They count as its memory.
@@ -146,6 +133,17 @@ impl Services {
                 Ok(found)
             }
         }
+    }
+
+    /// The number of objects of a type. An access list hides all objects of a type or none, so only types that the caller
+    /// may read are counted.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn count_of(&self, type_id: i64) -> Result<u64, StoreError> {
+        let filter = Filter::equals("type_id", type_id);
+        let count = self.store.count(OBJECTS, &filter, self.max_time);
+        self.counts.get(&*self.store, type_id, count).await
     }
 
     /// The present moment as it is stored: whole milliseconds.

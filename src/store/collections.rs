@@ -85,8 +85,14 @@ pub struct IndexKey {
     pub descending: bool,
 }
 
-const fn up(path: &'static str) -> IndexKey {
+/// A path of an index, smallest first.
+pub const fn up(path: &'static str) -> IndexKey {
     IndexKey { path, descending: false }
+}
+
+/// A path of an index, largest first.
+pub const fn down(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: true }
 }
 
 const fn unique(name: &'static str, keys: &'static [IndexKey]) -> IndexSpec {

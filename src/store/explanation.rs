@@ -53,6 +53,24 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// Of documents that the service itself chose and sorted: so many are on the page, and so many match.
+    pub fn in_memory(store: &'static str, plan: Step, (returned, total): (u64, u64)) -> Self {
+        Self {
+            store,
+            plan,
+            sort: SortedBy::Memory,
+            keys_examined: None,
+            documents_examined: None,
+            returned,
+            total,
+            total_from: TotalFrom::Documents,
+            time_us: None,
+            filter: None,
+            references: Vec::new(),
+            hint: None,
+        }
+    }
+
     /// The same plan without the figures of examined documents, for a caller from whom some are hidden.
     #[must_use]
     pub fn without_counts(self) -> Self {

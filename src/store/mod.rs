@@ -31,8 +31,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{DateTime, Document};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
@@ -177,6 +177,22 @@ pub trait Store: Send + Sync + 'static {
         self.read(collection, query, Total::Asked).await
     }
 
+    /// The first document of the query.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    async fn first(&self, collection: &str, query: FindQuery) -> Result<Option<RawDocumentBuf>, StoreError> {
+        Ok(self.find(collection, &query.limited(1)).await?.first().map(RawDocument::to_owned))
+    }
+
+    /// Whether any document matches.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    async fn has_any(&self, collection: &str, filter: Filter, max_time: Duration) -> Result<bool, StoreError> {
+        Ok(!self.find(collection, &FindQuery::new(filter, max_time).limited(1)).await?.is_empty())
+    }
+
     /// How many documents match.
     ///
     /// # Errors
@@ -263,6 +279,16 @@ impl FindQuery {
     pub fn new(filter: Filter, max_time: Duration) -> Self {
         let (projection, sort, max_bytes) = (None, Sort::default(), usize::MAX);
         Self { filter, projection, sort, skip: 0, limit: 0, max_time, max_bytes, is_counted: true, any_order: false }
+    }
+
+    /// The same query for these members alone, which the code names.
+    ///
+    /// # Panics
+    /// When it is not a projection.
+    #[must_use]
+    pub fn showing(mut self, members: &Document) -> Self {
+        self.projection = Some(Projection::parse(members, &self.filter).expect("the members are plain names"));
+        self
     }
 
     /// The same query with a sort.
@@ -518,7 +544,35 @@ impl fmt::Debug for Numbered {
     }
 }
 
+impl Condition {
+    /// There is a document with this id.
+    pub fn exists(collection: &'static str, public_id: i64) -> Self {
+        Self::Exists { collection, filter: Filter::equals("public_id", public_id) }
+    }
+}
+
 impl Change {
+    /// Stores a document, in place of the one that was read, if there was one.
+    pub fn put(collection: &'static str, before: Option<RawDocumentBuf>, after: RawDocumentBuf) -> Self {
+        match before {
+            Some(before) => Self::Replace { collection, before, after },
+            None => Self::Insert { collection, document: after },
+        }
+    }
+
+    /// What makes one state of a document the other; nothing where there is no document before and after.
+    pub fn between(
+        collection: &'static str,
+        before: Option<RawDocumentBuf>,
+        after: Option<RawDocumentBuf>,
+    ) -> Option<Self> {
+        match (before, after) {
+            (before, Some(after)) => Some(Self::put(collection, before, after)),
+            (Some(before), None) => Some(Self::Delete { collection, before }),
+            (None, None) => None,
+        }
+    }
+
     /// The collection that it is about.
     pub fn collection(&self) -> &'static str {
         match self {
@@ -560,8 +614,7 @@ pub const SCOPES: &str = "service.scopes";
 /// # Errors
 /// As [`Store::find`]; [`StoreError::Corrupt`] when the stored number is not one.
 pub async fn scope_version(store: &dyn Store, scope: &str, max_time: Duration) -> Result<i64, StoreError> {
-    let found = store.find(SCOPES, &FindQuery::new(Filter::equals("_id", scope), max_time).limited(1)).await?;
-    match found.first() {
+    match store.first(SCOPES, FindQuery::new(Filter::equals("_id", scope), max_time)).await? {
         None => Ok(0),
         Some(document) => document
             .get_i64("at")

@@ -21,9 +21,10 @@ use bson::{Bson, Decimal128, Document};
 use flate2::read::GzDecoder;
 use inventory_service::json::read::bson_from_value;
 use inventory_service::query::{Filter, Limits, Projection, Sort};
+use inventory_service::store::collections::{down, up};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
-use inventory_service::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
+use inventory_service::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 use mongodb::Database;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -71,14 +72,6 @@ const INDEXES: &[IndexSpec] = &[
     IndexSpec { name: "foo _id", keys: &[up("foo"), up("_id")], unique: false, partial: &[] },
     IndexSpec { name: "val", keys: &[up("val")], unique: false, partial: &[] },
 ];
-
-const fn up(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: false }
-}
-
-const fn down(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: true }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_those_of_mongodb() {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 use inventory_service::query::{Filter, Limits, Sort};
+use inventory_service::store::collections::{down, up};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{
-    Change, CollectionSpec, Documents, Equals, FindQuery, IndexKey, IndexSpec, Literal, Store, StoreError, Unit,
+    Change, CollectionSpec, Documents, Equals, FindQuery, IndexSpec, Literal, Store, StoreError, Unit,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -49,14 +50,6 @@ const A_AND_B: &[Equals] =
 
 /// Declared in turns: an index that is declared otherwise is built again, and forgets the arrays it has seen.
 const INDEXES: [&[IndexSpec]; 2] = [indexes!(up, down), indexes!(down, up)];
-
-const fn up(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: false }
-}
-
-const fn down(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: true }
-}
 
 fn scalar() -> impl Strategy<Value = Bson> {
     prop_oneof![

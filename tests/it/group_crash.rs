@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bson::Bson;
 use inventory_service::app::open_store;
 use inventory_service::domain::document::raw;
 use inventory_service::domain::group::Group;
@@ -41,7 +40,7 @@ const ALL_DELETED: Remains = Remains { group: 0, in_group: 0, moved: 0, credenti
 /// Puts the group and its users into the store as if nothing had happened to them.
 async fn fill(store: &dyn Store) {
     let ids: Vec<i64> = (1000..1000 + MEMBERS).collect();
-    let of_members = |path| Filter::one_of(path, ids.iter().copied().map(Bson::Int64).collect());
+    let of_members = |path| Filter::one_of(path, ids.iter().copied());
     let clear = Unit::of(Change::DeleteMany { collection: USERS, filter: of_members("public_id") })
         .and(Change::DeleteMany { collection: CREDENTIALS, filter: of_members("user_id") })
         .and(Change::DeleteMany { collection: GROUPS, filter: Filter::equals("public_id", GROUP) });

@@ -9,14 +9,14 @@ use crate::app::{self, Opened, StartError};
 use crate::clock::Clock;
 use crate::query::Filter;
 use crate::service::ErrorCode;
-use crate::service::accounts::{credentials, sign_on};
+use crate::service::accounts::sign_on;
 use crate::service::history::kept;
 use crate::service::search::state;
 use crate::service::upkeep::migrations;
 use crate::settings::{Settings, SettingsError, StoreUri, in_full};
 use crate::store::embedded::{OpenError, has_store};
 use crate::store::inspection::{Finding, room};
-use crate::store::{FindQuery, Store, StoreError, collections};
+use crate::store::{Store, StoreError, collections};
 
 /// All findings about the store that `store.uri` names.
 pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<Finding>, SettingsError> {
@@ -86,15 +86,14 @@ async fn look_inside(
     findings.push(migrated(&migrations::state(store, migrations::ALL, max_time).await?));
     let (is_complete, text) = state::in_words(store, max_time).await?;
     findings.push(if is_complete { Finding::good("search", text) } else { Finding::note("search", text) });
-    findings.push(if credentials::any(store, max_time).await? {
+    findings.push(if store.has_any(collections::CREDENTIALS, Filter::all(), max_time).await? {
         Finding::good("users", "somebody can sign in")
     } else {
         first_password(settings)
     });
-    let any_group = FindQuery::new(Filter::all(), max_time).limited(1);
     if let Ok(Some(rules)) = settings.auth.oidc.rules()
         // The first start makes groups.
-        && !store.find(collections::GROUPS, &any_group).await?.is_empty()
+        && store.has_any(collections::GROUPS, Filter::all(), max_time).await?
     {
         for name in sign_on::missing_groups(store, &rules, max_time).await? {
             findings.push(Finding::note("auth.oidc", sign_on::missing_group(&name)));

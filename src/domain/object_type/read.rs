@@ -11,8 +11,8 @@ use super::{
     Acl, External, ExternalFragments, Field, FieldFragments, FieldOption, LinkTemplate, ObjectType, ObjectTypeError,
     PLAIN_SECTION, REF_SECTION, ReferenceSummary, Role, Section, SectionReference, TypeFragments,
 };
+use crate::domain::document::number;
 use crate::domain::on_delete::OnDelete;
-use crate::raw::whole;
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -179,13 +179,13 @@ impl<'a> Members<'a> {
     }
 
     fn integer(self, name: &str) -> Option<i64> {
-        self.0.get(name).and_then(integer)
+        self.0.get(name).and_then(number)
     }
 
     /// A list of integers; some tools store a single one without a list.
     fn integers(self, name: &str) -> Vec<i64> {
         let bare = self.integer(name);
-        self.items(name).iter().filter_map(integer).chain(bare).collect()
+        self.items(name).iter().filter_map(number).chain(bare).collect()
     }
 
     fn boolean(self, name: &str) -> Option<bool> {
@@ -194,15 +194,5 @@ impl<'a> Members<'a> {
 
     fn time(self, name: &str) -> Option<DateTime> {
         self.0.get_datetime(name).ok().copied()
-    }
-}
-
-/// A whole number of any stored number type.
-fn integer(value: &Bson) -> Option<i64> {
-    match *value {
-        Bson::Int64(number) => Some(number),
-        Bson::Int32(number) => Some(i64::from(number)),
-        Bson::Double(number) => whole(number),
-        _ => None,
     }
 }

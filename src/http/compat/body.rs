@@ -98,7 +98,7 @@ pub(super) async fn translate(
     if request.headers().contains_key(header::CONTENT_ENCODING) {
         return Ok(Said::default());
     }
-    let types = state.services.types.current(&*state.services.store, state.services.max_time).await?;
+    let types = state.services.current_types().await?;
     let mut sent = Sent::of(request.request(), true, |limits| (limits.max_bytes, "server.max_body_bytes"))?;
     let bytes = sent.collect(request.parts_mut().1.take()).await?;
     let target = if of == Of::Object { target(state, request).await? } else { None };

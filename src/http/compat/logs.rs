@@ -52,8 +52,7 @@ impl Wire for Log {
     const DATES: DateStyle = DateStyle::Iso;
 }
 
-const LIST: ListRoute =
-    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
+const LIST: ListRoute = ListRoute::by("public_id");
 
 /// `GET /rest/log/object/7`.
 pub(super) async fn of_object(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
@@ -290,7 +289,7 @@ async fn with_state(services: &Services, caller: &Caller, entry: &RawDocument) -
     let view = match then {
         Ok(then) => match rendering::render_one(&then, caller, id).await {
             Ok((view, _)) => {
-                let types = then.types.current(&*then.store, then.max_time).await?;
+                let types = then.current_types().await?;
                 String::from_utf8(Lifting::new(types).lift(&view)).ok()
             }
             // Unknown changes, and those that the caller may not see.

@@ -121,7 +121,7 @@ pub(super) async fn denied(state: &HttpState, caller: &Caller, error: &ApiError)
     if error.code() != ErrorCode::ObjectNotFound {
         return None;
     }
-    let types = state.services.types.current(&*state.services.store, state.services.max_time).await.ok()?;
+    let types = state.services.current_types().await.ok()?;
     let message = "the object does not exist, or the access list of its type hides it from your group";
     types.visible_to(caller).map(|_| ApiError::new(ErrorCode::AclDenied, message))
 }
@@ -150,7 +150,7 @@ async fn objects_by_type(
     if name.as_str() != "type_id" {
         return Err(ApiError::new(ErrorCode::NotFound, "objects are grouped by type_id alone"));
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let active = only_active(&request);
     let mut groups = Vec::new();
     for entry in types.iter() {
@@ -165,9 +165,8 @@ async fn objects_by_type(
     groups.sort_by_key(|(count, _, _)| std::cmp::Reverse(*count));
     let mut items = Vec::new();
     for (count, filter, entry) in groups.into_iter().take(MOST_GROUPS) {
-        let query = FindQuery::new(filter, services.max_time).limited(1);
-        let found = services.store.find(Objects::COLLECTION, &query).await?;
-        let first = found.first().map(written).transpose()?;
+        let first = services.store.first(Objects::COLLECTION, FindQuery::new(filter, services.max_time)).await?;
+        let first = first.as_deref().map(written).transpose()?;
         let of_type = &entry.object_type;
         items.push(json!({"_id": of_type.public_id, "result": first, "count": count, "label": of_type.label}));
     }
@@ -180,10 +179,10 @@ async fn count_found(state: web::Data<HttpState>, request: HttpRequest) -> Resul
     let text = parameter(&request, "searchValue").filter(|text| !text.is_empty()).unwrap_or_else(|| ".*".to_owned());
     let question = doc! {"fields.value": {"$regex": text, "$options": "ims"}};
     let filter = Filter::parse_at(&question, &state.params.limits, services.now())?;
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let count = async |is_active: bool| {
         let state = Filter::equals("active", true);
-        let state = if is_active { state } else { Filter::none_of("active", vec![true.into()]) };
+        let state = if is_active { state } else { Filter::none_of("active", [true]) };
         let filter = types.scope(&caller, filter.clone().and(state));
         services.store.count(Objects::COLLECTION, &filter, services.max_time).await
     };
@@ -204,11 +203,8 @@ async fn providers(state: web::Data<HttpState>) -> HttpResponse {
 /// `GET /rest/special/intro`: whether there are categories, types and objects yet.
 async fn intro(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (caller, services) = (caller(&request)?, &state.services);
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let is_any = async |collection: &'static str, filter: Filter| {
-        let query = FindQuery::new(filter, services.max_time).limited(1);
-        Ok::<_, ApiError>(!services.store.find(collection, &query).await?.is_empty())
-    };
+    let types = services.current_types().await?;
+    let is_any = |collection, filter| services.store.has_any(collection, filter, services.max_time);
     let objects = types.scope(&caller, Filter::all());
     let states = [
         ("Category", "/framework/category/add", is_any(Categories::COLLECTION, Filter::all()).await?),

@@ -31,8 +31,7 @@ const LOOKED_UP: [&str; 5] =
     [Objects::COLLECTION, Types::COLLECTION, Categories::COLLECTION, Users::COLLECTION, Groups::COLLECTION];
 
 /// Lists other than those of objects.
-const PLAIN: ListRoute =
-    ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false, key_follows: false };
+const PLAIN: ListRoute = ListRoute::by("public_id");
 
 /// The list that the pipeline selects, if this is a route of a list. The right of the route is checked already.
 pub(super) async fn list(

@@ -90,7 +90,7 @@ pub(in crate::http) async fn past(
 pub(in crate::http) async fn types(state: &HttpState, request: &HttpRequest) -> Result<Arc<Types>, ApiError> {
     let past = past(state, &Parameters::of(request)?, AccessLists::OfThen).await?;
     let services = past.as_ref().map_or(&state.services, |past| &past.services);
-    Ok(services.types.current(&*services.store, services.max_time).await?)
+    Ok(services.current_types().await?)
 }
 
 fn with_services(state: &HttpState, services: Services) -> web::Data<HttpState> {

@@ -17,8 +17,7 @@ use crate::service::history::entries::{self as history, KNOWN, Logs};
 use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::suggest;
 
-const LIST: ListRoute =
-    ListRoute { key: "sequence", views: &[], objects: false, limit: 10, past: false, key_follows: true };
+const LIST: ListRoute = ListRoute { key_follows: true, ..ListRoute::by("sequence") };
 
 /// The operators of filters on entries: those that compare, and those that join.
 const JOINS: [&str; 3] = ["$and", "$or", "$nor"];

@@ -22,7 +22,7 @@ use crate::service::types::warnings::warnings;
 
 /// The revert that a body asks for.
 async fn revert<'a>(state: &HttpState, body: &JsonBody, if_match: &'a Condition) -> Result<Revert<'a>, ApiError> {
-    let asked = revert_input::Revert::read(&body.0).map_err(ServiceError::Violations)?;
+    let asked = revert_input::Revert::read(&body.0).map_err(ServiceError::from)?;
     let to = moment(&state.services, "to", &asked.to).await?;
     Ok(Revert { to, dry_run: asked.dry_run, if_match })
 }

@@ -20,7 +20,7 @@ operation! {
 }
 pub(in crate::http) async fn undo_request(Call { state, request, caller }: Call, body: JsonBody) -> Answer {
     state.no_parameters(&request)?;
-    let Undo { request_id, dry_run } = Undo::read(&body.0).map_err(ServiceError::Violations)?;
+    let Undo { request_id, dry_run } = Undo::read(&body.0).map_err(ServiceError::from)?;
     let undone = history::undo(&state.services, &caller, &request_id, dry_run).await?;
     let count = |action: &str| undone.done.iter().filter(|done| done.action == action).count() as u64;
     let shown = |done: &Done| UndoneResource {

@@ -11,6 +11,8 @@ use super::bodies::{RenderMeta, TypeField};
 use crate::auth::rights::Right;
 use crate::domain::Violation;
 use crate::http::envelope::{ListTail, Tail};
+use crate::service::objects::nowhere::LostReference;
+use crate::service::search::Hit;
 
 /// A page of a list.
 #[derive(Serialize, ToSchema)]
@@ -288,7 +290,7 @@ pub struct DeletedObjects {
 #[derive(Serialize, ToSchema)]
 pub struct DanglingReferences {
     /// The references, by type and id of their objects.
-    pub results: Vec<DanglingReference>,
+    pub results: Vec<LostReference>,
     /// How many there are on this page.
     pub count: u64,
     /// `after` for the next page; null at the end of the list. A page may be empty and not be the last one.
@@ -303,7 +305,7 @@ pub struct DanglingReferences {
 pub struct FoundObjects {
     /// The objects. First come those with a value that is the whole question, then those with all words. Last come those with a
     /// word that begins like the last one. Within each group they are in the order of types and ids.
-    pub results: Vec<FoundObject>,
+    pub results: Vec<Hit>,
     /// How many there are on this page.
     pub count: u64,
     /// `cursor` for the next page; null at the end of the list. A page may be empty and not be the last one.
@@ -313,87 +315,6 @@ pub struct FoundObjects {
     pub too_common: Vec<String>,
     #[serde(flatten)]
     tail: Tail,
-}
-
-/// An object that was found.
-#[derive(Serialize, ToSchema)]
-pub struct FoundObject {
-    /// Its id.
-    pub public_id: i64,
-    /// The id of its type.
-    pub type_id: i64,
-    /// The name of its type for people.
-    pub type_label: String,
-    /// What sums the object up.
-    pub summary_line: String,
-    /// `value`: all of a value is what was asked for. `word`: it has all words. `beginning`: the last word is a beginning.
-    pub r#match: String,
-    /// The name of the field that matches best; `public_id` for the id of the object.
-    pub field: String,
-    /// The name of that field for people.
-    pub field_label: String,
-    /// Its text, in pieces. A long text is cut around the first match, with three dots. Of a reference it is the summary of the
-    /// object that is referred to.
-    pub text: Vec<TextPiece>,
-}
-
-/// A piece of a text.
-#[derive(Serialize, ToSchema)]
-pub struct TextPiece {
-    /// What it says.
-    pub text: String,
-    /// Whether it is a word that was asked for.
-    pub is_match: bool,
-}
-
-/// Objects around an object, and their references to each other.
-#[derive(Serialize, ToSchema)]
-pub struct ObjectGraph {
-    /// The objects that the caller may see, by their distance and id.
-    pub nodes: Vec<GraphNode>,
-    /// All references among them.
-    pub edges: Vec<GraphEdge>,
-    /// The ids of nodes that have further neighbours, or may have some.
-    pub truncated: Vec<i64>,
-}
-
-/// An object of a graph.
-#[derive(Serialize, ToSchema)]
-pub struct GraphNode {
-    /// Its id.
-    pub public_id: i64,
-    /// The id of its type.
-    pub type_id: i64,
-    /// The name of its type for people.
-    pub type_label: String,
-    /// What sums the object up.
-    pub summary_line: String,
-    /// How many references it is away.
-    pub depth: u64,
-}
-
-/// A reference of a graph.
-#[derive(Serialize, ToSchema)]
-pub struct GraphEdge {
-    /// The object that refers.
-    pub from: i64,
-    /// The object that is referred to.
-    pub to: i64,
-    /// The name of the field.
-    pub field: String,
-}
-
-/// A reference that leads nowhere.
-#[derive(Serialize, ToSchema)]
-pub struct DanglingReference {
-    /// The object that has it.
-    pub public_id: i64,
-    /// The type of that object.
-    pub type_id: i64,
-    /// The name of the field.
-    pub field: String,
-    /// The id that the field names.
-    pub reference: i64,
 }
 
 /// The outcome of each object of one request, in order.

@@ -10,7 +10,7 @@ use crate::domain::document;
 use crate::domain::object_fields::Reference;
 use crate::moving::MovingError;
 use crate::moving::package::PackagePart;
-use crate::query::{Filter, Projection};
+use crate::query::Filter;
 use crate::store::collections::{OBJECTS, TYPES};
 use crate::store::{Condition, FindQuery, StoreError};
 
@@ -189,7 +189,7 @@ impl Import<'_> {
         &self,
         ids: impl Iterator<Item = i64>,
     ) -> Result<HashMap<i64, (RawDocumentBuf, Document)>, MovingError> {
-        let query = FindQuery::new(Filter::one_of("public_id", ids.map(Bson::Int64).collect()), MAX_TIME);
+        let query = FindQuery::new(Filter::one_of("public_id", ids), MAX_TIME);
         let mut stored = HashMap::new();
         for raw in self.store.find(OBJECTS, &query).await?.iter() {
             let document =
@@ -212,8 +212,7 @@ impl Import<'_> {
         if ids.is_empty() {
             return Ok(HashSet::new());
         }
-        let mut query = FindQuery::new(Filter::one_of("_id", ids), MAX_TIME);
-        query.projection = projected(&query.filter, &doc! {"_id": 1});
+        let query = FindQuery::new(Filter::one_of("_id", ids), MAX_TIME).showing(&doc! {"_id": 1});
         let found = self.store.find(OBJECTS, &query).await?;
         let id = |raw: &bson::RawDocument| Bson::try_from(raw.get("_id").ok()??).ok().map(|id| id.to_string());
         Ok(found.iter().filter_map(id).collect())
@@ -239,9 +238,8 @@ impl Import<'_> {
                 .collect();
             let mut stored = HashMap::new();
             if !wanted.is_empty() {
-                let ids = wanted.into_iter().map(Bson::Int64).collect();
-                let mut query = FindQuery::new(Filter::one_of("public_id", ids), MAX_TIME);
-                query.projection = projected(&query.filter, &doc! {"public_id": 1, "type_id": 1});
+                let query = FindQuery::new(Filter::one_of("public_id", wanted), MAX_TIME)
+                    .showing(&doc! {"public_id": 1, "type_id": 1});
                 for raw in self.store.find(OBJECTS, &query).await?.iter() {
                     if let Some(id) = document::integer(raw, "public_id") {
                         stored.insert(id, document::integer(raw, "type_id").unwrap_or_default());
@@ -258,10 +256,6 @@ impl Import<'_> {
     }
 }
 
-fn projected(filter: &Filter, members: &Document) -> Option<Projection> {
-    Projection::parse(members, filter).ok()
-}
-
 /// An object has a type, also when another client deletes types meanwhile.
 fn types_of(actions: &[LineAction]) -> Vec<Condition> {
     let types: BTreeSet<i64> = actions
@@ -271,6 +265,5 @@ fn types_of(actions: &[LineAction]) -> Vec<Condition> {
             LineAction::Keep | LineAction::Replace { .. } => None,
         })
         .collect();
-    let exists = |id| Condition::Exists { collection: TYPES, filter: Filter::equals("public_id", id) };
-    types.into_iter().map(exists).collect()
+    types.into_iter().map(|id| Condition::exists(TYPES, id)).collect()
 }

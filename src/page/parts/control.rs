@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{moment, value};
+use crate::domain::document;
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::Field;
 use crate::page::found::{Named, may_list, with_number};
@@ -73,8 +74,8 @@ pub fn texts_of(field: &Field, stored: &Bson, names: &BTreeMap<i64, Named>) -> O
     match ValueKind::of(field) {
         ValueKind::Checkbox => stored.as_bool().map(|set| if set { vec!["true".to_owned()] } else { Vec::new() }),
         ValueKind::Date => stored.as_datetime().map(|time| vec![moment::for_input(time.to_chrono())]),
-        ValueKind::Reference => whole(stored).map(|id| vec![reference(id)]),
-        ValueKind::References => items(&|item| whole(item).map(reference)),
+        ValueKind::Reference => document::number(stored).map(|id| vec![reference(id)]),
+        ValueKind::References => items(&|item| document::number(item).map(reference)),
         ValueKind::Options => items(&|item| item.as_str().map(str::to_owned)),
         ValueKind::Number => match stored {
             Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => {
@@ -84,10 +85,6 @@ pub fn texts_of(field: &Field, stored: &Bson, names: &BTreeMap<i64, Named>) -> O
         },
         _ => stored.as_str().map(|text| vec![text.to_owned()]),
     }
-}
-
-fn whole(value: &Bson) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
 fn number(value: &Value) -> String {

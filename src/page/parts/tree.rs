@@ -8,7 +8,7 @@ use crate::domain::document::text;
 use crate::http::error::ApiError;
 use crate::page::VIEW;
 use crate::page::address::of_type;
-use crate::page::found::{may_read, types};
+use crate::page::found::may_read;
 use crate::page::visitor::Visitor;
 use crate::query::{Filter, Sort};
 use crate::service::ListQuery;
@@ -48,13 +48,11 @@ impl Tree {
         let mut leaves = Vec::new();
         if visitor.may(VIEW_TYPES) {
             let services = visitor.services();
-            for entry in types(visitor).await?.iter().filter(|entry| may_read(visitor, &entry.object_type)) {
+            for entry in
+                visitor.services().current_types().await?.iter().filter(|entry| may_read(visitor, &entry.object_type))
+            {
                 let (id, label) = (entry.object_type.public_id, entry.object_type.label.clone());
-                let count = if visitor.may(VIEW) {
-                    Some(services.counts.of(&*services.store, services.max_time, id).await?)
-                } else {
-                    None
-                };
+                let count = if visitor.may(VIEW) { Some(services.count_of(id).await?) } else { None };
                 leaves.push(Leaf { id, label, count });
             }
         }

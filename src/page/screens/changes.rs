@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use crate::domain::object_fields::parse_date;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object};
-use crate::page::found::{by_numbers, number_in, types};
+use crate::page::found::{by_numbers, number_in};
 use crate::page::parts::control::type_choice;
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
@@ -75,7 +75,7 @@ pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let ids: BTreeSet<i64> = entries.iter().map(|entry| entry.object_id).collect();
     let names = by_numbers(&visitor, &ids).await?;
     let title = texts.say(if is_deleted { "deleted-objects" } else { "changes" });
-    let known = types(&visitor).await?;
+    let known = visitor.services().current_types().await?;
     let main = html! {
         h1 { (title) }
         (controls(&visitor, &known))

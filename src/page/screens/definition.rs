@@ -19,16 +19,16 @@ use crate::domain::type_changes::Class;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_definition, of_object, of_type};
 use crate::page::answer::leads_to;
-use crate::page::found::types;
+
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::refusal;
 use crate::page::parts::value::clipped;
 use crate::page::visitor::{Form, Visitor};
 use crate::service::precondition::{IfMatch, entity_tag};
-use crate::service::resource::decode;
+use crate::service::resource::{NewState, decode};
 use crate::service::types::catalog::{TypeEntry, VIEW_TYPES};
 use crate::service::types::plan::Plan;
-use crate::service::types::{create_type, patch_type, plan_patch};
+use crate::service::types::{change_type, create_type, plan_change};
 use crate::service::{ErrorCode, ServiceError};
 
 /// How many rows for new fields a form has.
@@ -486,12 +486,12 @@ pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiE
     let (services, caller, id) = (visitor.services(), &visitor.caller, entry.object_type.public_id);
     let condition = IfMatch::Tags(vec![draft.tag.clone()]);
     if form.get("do") == Some("plan") {
-        return match plan_patch(services, caller, id, &condition, &patch).await {
+        return match plan_change(services, caller, id, &condition, NewState::Patch(&patch)).await {
             Ok(plan) => answer(visitor, Some(&entry), &draft, Said { plan: Some(plan), ..Said::default() }).await,
             Err(error) => refused(visitor, Some(&entry), &draft, error.into()).await,
         };
     }
-    match patch_type(services, caller, id, &condition, &patch).await {
+    match change_type(services, caller, id, &condition, NewState::Patch(&patch)).await {
         Ok(_) => Ok(leads_to(&Address::new(of_definition(id)).and("done", "saved").text())),
         Err(error @ ServiceError::PreconditionFailed(_)) => {
             log::debug!("a definition was changed meanwhile: {error}");
@@ -505,7 +505,7 @@ pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiE
 
 async fn names(visitor: &Visitor) -> Result<Names, ApiError> {
     visitor.needs(VIEW_TYPES)?;
-    let types = types(visitor).await?;
+    let types = visitor.services().current_types().await?;
     Ok(types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect())
 }
 

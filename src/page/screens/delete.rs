@@ -10,7 +10,7 @@ use crate::http::error::ApiError;
 use crate::page::VIEW;
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
-use crate::page::found::{Named, named, types};
+use crate::page::found::{Named, named};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
@@ -31,7 +31,7 @@ pub async fn ask(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse,
 async fn asked(visitor: &Visitor, id: i64, refused: Option<&ApiError>) -> Result<HttpResponse, ApiError> {
     visitor.needs(VIEW)?;
     let object = get_object(visitor.services(), &visitor.caller, id).await?;
-    let named = named(visitor, &*types(visitor).await?, &object);
+    let named = named(visitor, &*visitor.services().current_types().await?, &object);
     let count = count_referring(visitor, &object).await?;
     let line = clipped(&named.line);
     let title = visitor.texts().with("delete-title", &[("name", (&line).into())]);
@@ -96,7 +96,7 @@ pub async fn carry_out(form: Form, request: HttpRequest) -> Result<HttpResponse,
     let (id, visitor) = (id_of(&request)?, &form.visitor);
     visitor.needs(VIEW)?;
     let object = get_object(visitor.services(), &visitor.caller, id).await?;
-    let type_id = named(visitor, &*types(visitor).await?, &object).type_id;
+    let type_id = named(visitor, &*visitor.services().current_types().await?, &object).type_id;
     let on_references = OnDelete::named(form.get("references").unwrap_or("refuse"));
     match delete_object(visitor.services(), &visitor.caller, id, &IfMatch::Any, on_references).await {
         Ok(_) => Ok(leads_to(&Address::new(of_type(type_id)).and("deleted", id).text())),

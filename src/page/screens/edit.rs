@@ -21,7 +21,7 @@ use crate::json::read::document_from_str;
 use crate::page::VIEW;
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
-use crate::page::found::{Named, by_numbers, by_text, ids_in, named, number_in, types, with_number};
+use crate::page::found::{Named, by_numbers, by_text, ids_in, named, number_in, with_number};
 use crate::page::parts::control::{self, Problem, Shown, texts_of};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::{moment, value};
@@ -447,7 +447,7 @@ async fn answer(
 ) -> Result<HttpResponse, ApiError> {
     let texts = visitor.texts();
     let object_type = &subject.entry.object_type;
-    let known = types(visitor).await?;
+    let known = visitor.services().current_types().await?;
     let title = match &subject.stored {
         None => texts.with("new-title", &[("type", (&object_type.label).into())]),
         Some(stored) => {

@@ -8,7 +8,7 @@ use super::object::id_of;
 use crate::exchange::graph::Graph;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object};
-use crate::page::found::types;
+
 use crate::page::parts::control::type_choice;
 use crate::page::parts::frame::{Content, page};
 use crate::page::parts::{picture, value};
@@ -69,7 +69,7 @@ impl Question {
 pub async fn show(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let question = Question::read(&visitor, &request)?;
     let graph = question.run(&visitor).await?;
-    let types = types(&visitor).await?;
+    let types = visitor.services().current_types().await?;
     let texts = visitor.texts();
     let root = graph.nodes.first();
     let name = root.map(|node| value::clipped(&node.summary_line)).unwrap_or_default();

@@ -34,14 +34,8 @@ use crate::service::types::catalog::{TypeEntry, VIEW_TYPES};
 use crate::service::{ErrorCode, ServiceError};
 
 /// The list as REST has it, with pages that continue where the last one ended.
-const LIST: ListRoute = ListRoute {
-    key: "public_id",
-    views: &["native", "render"],
-    objects: true,
-    limit: 50,
-    past: false,
-    key_follows: false,
-};
+const LIST: ListRoute =
+    ListRoute { views: &["native", "render"], objects: true, limit: 50, ..ListRoute::by("public_id") };
 
 /// How many columns a list has, where its address names none.
 const COLUMNS: usize = 12;
@@ -162,7 +156,7 @@ impl Question {
 
     async fn run(&self, visitor: &Visitor) -> Result<Found, ApiError> {
         let (services, params) = (visitor.services(), self.params(visitor).await?);
-        let before = services.types.current(&*services.store, services.max_time).await?;
+        let before = services.current_types().await?;
         match list_objects(services, &visitor.caller, params.query.clone(), View::Rendered).await? {
             Listed::Keyed(page, continued) => {
                 let next = cursors::continued(services, &params, &continued)?.next;
@@ -651,13 +645,7 @@ pub async fn referring_types(
     visitor: &Visitor,
     object: &bson::RawDocument,
 ) -> Result<Vec<Arc<TypeEntry>>, ServiceError> {
-    let services = visitor.services();
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let wanted = integer(object, "type_id").unwrap_or_default();
-    let refers = |entry: &&Arc<TypeEntry>| {
-        let object_type = &entry.object_type;
-        let mut fields = object_type.fields.iter();
-        may_read(visitor, object_type) && fields.any(|field| object_type.targets(field).any(|target| target == wanted))
-    };
-    Ok(types.iter().filter(refers).cloned().collect())
+    let types = visitor.services().current_types().await?;
+    let referring = types.referring_to(integer(object, "type_id").unwrap_or_default());
+    Ok(referring.filter(|entry| may_read(visitor, &entry.object_type)).cloned().collect())
 }

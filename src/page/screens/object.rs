@@ -14,7 +14,7 @@ use crate::domain::object_input::read_fields;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
-use crate::page::found::{Named, named, types};
+use crate::page::found::{Named, named};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::{moment, story, value};
 use crate::page::view::{FieldView, ObjectView, read};
@@ -95,7 +95,7 @@ fn name_of(view: &ObjectView) -> String {
 
 async fn referring(visitor: &Visitor, object: &RawDocument) -> Result<Vec<Referring>, ApiError> {
     let filter = referring_to(visitor.services(), std::iter::once(object)).await?;
-    let known = types(visitor).await?;
+    let known = visitor.services().current_types().await?;
     let mut all = Vec::new();
     for entry in referring_types(visitor, object).await? {
         let type_id = entry.object_type.public_id;
@@ -115,7 +115,7 @@ async fn referring(visitor: &Visitor, object: &RawDocument) -> Result<Vec<Referr
 pub async fn count_referring(visitor: &Visitor, object: &RawDocument) -> Result<u64, ApiError> {
     let own = integer(object, "public_id").unwrap_or_default();
     let filter = referring_to(visitor.services(), std::iter::once(object)).await?;
-    let others = filter.and(Filter::none_of("public_id", vec![Bson::Int64(own)]));
+    let others = filter.and(Filter::none_of("public_id", [own]));
     Ok(crate::page::found::some(visitor, others, Sort::by("public_id", false), 1).await?.1)
 }
 

@@ -16,7 +16,7 @@ use crate::domain::object_type::Field;
 use crate::http::aggregate::read_pipeline;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_type};
-use crate::page::found::{by_numbers, filter, may_list, some, types};
+use crate::page::found::{by_numbers, filter, may_list, some};
 use crate::page::parts::frame::{Content, page};
 use crate::page::parts::moment;
 use crate::page::parts::picture::bar;
@@ -24,7 +24,7 @@ use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
 use crate::page::visitor::Visitor;
 use crate::page::{ADD_TYPES, VIEW};
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::ListQuery;
 use crate::service::history::entries::list_entries;
 use crate::service::objects::aggregate::aggregate_objects;
@@ -67,7 +67,7 @@ struct Ending {
 /// Errors of the store.
 pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let texts = visitor.texts();
-    let known = types(&visitor).await?;
+    let known = visitor.services().current_types().await?;
     let mut readable: Vec<Arc<TypeEntry>> =
         known.iter().filter(|entry| visitor.may(VIEW) && may_list(&visitor, &entry.object_type)).cloned().collect();
     let by_type = by_type(&visitor, &mut readable).await?;
@@ -134,7 +134,7 @@ async fn by_type(visitor: &Visitor, readable: &mut Vec<Arc<TypeEntry>>) -> Resul
     let services = visitor.services();
     let mut counted = Vec::new();
     for entry in readable.drain(..) {
-        let count = services.counts.of(&*services.store, services.max_time, entry.object_type.public_id).await?;
+        let count = services.count_of(entry.object_type.public_id).await?;
         counted.push((count, entry));
     }
     counted.sort_by(|(one, of_one), (other, of_other)| {
@@ -215,7 +215,7 @@ async fn by_day(visitor: &Visitor, today: i64) -> Result<Vec<Row>, ApiError> {
         let from = DateTime::from_millis(today - ago * moment::DAY);
         let until = DateTime::from_millis(today - (ago - 1) * moment::DAY);
         let condition = doc! {"resource": "objects", "time": {"$gte": from, "$lt": until}};
-        let query = ListQuery::first(Filter::parse(&condition, &Limits::NONE)?, Sort::by("sequence", true), 1);
+        let query = ListQuery::first(Filter::ours(&condition), Sort::by("sequence", true), 1);
         let page = list_entries(visitor.services(), &visitor.caller, query).await?.into_page();
         let label = day(from.timestamp_millis());
         let address = Address::new("/ui/changes/").and("from", &label).and("to", &label).text();

@@ -20,9 +20,9 @@ use crate::page::parts::value::clipped;
 use crate::page::texts::Texts;
 use crate::page::visitor::{Form, Visitor};
 use crate::query::{Filter, Limits, Sort};
-use crate::service::accounts::users::{create_user, delete_user, list_users, patch_user};
+use crate::service::accounts::users::{change_user, create_user, delete_user, list_users};
 use crate::service::precondition::{IfMatch, entity_tag};
-use crate::service::resource::{self, Groups, Resource, Users, decode};
+use crate::service::resource::{self, Groups, NewState, Resource, Users, decode};
 use crate::service::{ErrorCode, ListQuery, ServiceError};
 
 /// The rights to see, to add, to change and to remove users, and to see groups.
@@ -247,7 +247,7 @@ pub async fn save(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiE
         visitor.needs(EDIT_USERS)?;
         let (_, before) = stored(visitor, id).await?;
         let patch = draft.patch(&before, form.get("password"));
-        patch_user(services, caller, id, &condition, &patch).await
+        change_user(services, caller, id, &condition, NewState::Patch(&patch)).await
     };
     match outcome {
         Ok(_) => Ok(leads_to("/ui/people/?done=saved")),

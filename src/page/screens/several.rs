@@ -2,7 +2,6 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse};
-use bson::Bson;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ use crate::domain::on_delete::OnDelete;
 use crate::http::error::ApiError;
 use crate::page::address::{Address, of_object, of_type};
 use crate::page::answer::leads_to;
-use crate::page::found::{Named, named, number_in, some, types};
+use crate::page::found::{Named, named, number_in, some};
 use crate::page::parts::control::{self, Problem, Shown};
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::refusal;
@@ -58,10 +57,10 @@ impl Chosen {
             asked.push(("all".to_owned(), "yes".to_owned()));
         } else {
             asked.extend(ids.iter().map(|id| ("id".to_owned(), id.to_string())));
-            filter = filter.and(Filter::one_of("public_id", ids.into_iter().map(Bson::Int64).collect()));
+            filter = filter.and(Filter::one_of("public_id", ids));
         }
         let (first, count) = some(visitor, filter.clone(), Sort::by("public_id", false), NAMED).await?;
-        let known = types(visitor).await?;
+        let known = visitor.services().current_types().await?;
         let first = first.iter().map(|object| named(visitor, &known, object)).collect();
         Ok(Self { question, filter, count, first, asked })
     }
@@ -193,7 +192,7 @@ async fn answer(
     let object_type = &chosen.question.entry.object_type;
     let field = chosen.field(visitor);
     let of_types = match field {
-        Some((_, field)) => target_labels(&*types(visitor).await?, object_type, field),
+        Some((_, field)) => target_labels(&*visitor.services().current_types().await?, object_type, field),
         None => String::new(),
     };
     let shown = field.map(|(place, field)| {

@@ -8,7 +8,7 @@ use super::core::call::{Arguments, Folding, Operator, Shape};
 use super::core::evaluate::ExprNode;
 use super::core::parse::{ExprParser, call};
 use super::value::{Outcome, failure, found, is_nullish, is_true, null, type_name};
-use crate::query::compare::compare_bson;
+use crate::query::compare::Ordered;
 use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
@@ -26,30 +26,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$anyElementTrue", shape: Shape::Exactly(1), folding: Folding::Whole, run: any_element_true },
     Operator { name: "$allElementsTrue", shape: Shape::Exactly(1), folding: Folding::Whole, run: all_elements_true },
 ];
-
-/// A value in MongoDB's order; among equal ones a set keeps the first.
-#[derive(Debug, Clone)]
-struct Ordered(Bson);
-
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        compare_bson(&self.0, &other.0)
-    }
-}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ordered {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ordered {}
 
 fn set_of(elements: Vec<Bson>) -> BTreeSet<Ordered> {
     let mut set = BTreeSet::new();

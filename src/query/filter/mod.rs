@@ -136,6 +136,14 @@ impl Filter {
         Self::read(document, Parser::at(*limits, "filter").with_now(now).with_effort(effort))
     }
 
+    /// Compiles a condition that the code writes. Clients give values in it, never operators, paths or patterns.
+    ///
+    /// # Panics
+    /// When it is not a filter.
+    pub fn ours(document: &Document) -> Self {
+        Self::parse(document, &Limits::NONE).expect("the condition is made of known operators")
+    }
+
     fn read(document: &Document, mut parser: Parser) -> Result<Self, QueryError> {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?.settled();
@@ -161,13 +169,15 @@ impl Filter {
     }
 
     /// `path` leads to one of `values`.
-    pub fn one_of(path: &str, values: Vec<Bson>) -> Self {
+    pub fn one_of(path: &str, values: impl IntoIterator<Item = impl Into<Bson>>) -> Self {
+        let values: Vec<Bson> = values.into_iter().map(Into::into).collect();
         let test = in_set(&values).map(InSet::into_test);
         Self::of_test(path, "$in", values.into(), test)
     }
 
     /// `path` leads to none of `values`.
-    pub fn none_of(path: &str, values: Vec<Bson>) -> Self {
+    pub fn none_of(path: &str, values: impl IntoIterator<Item = impl Into<Bson>>) -> Self {
+        let values: Vec<Bson> = values.into_iter().map(Into::into).collect();
         let test = in_set(&values).map(|set| Test::Not(Box::new(set.into_test())));
         Self::of_test(path, "$nin", values.into(), test)
     }
@@ -538,7 +548,7 @@ mod tests {
         assert!(matches(&filter, &doc! { "a": value }));
         assert!(!matches(&filter, &doc! { "a": 5 }));
         assert!(matches(&Filter::none_of("a", vec![Bson::Int32(1)]), &doc! {}));
-        assert!(!matches(&Filter::one_of("a", vec![]), &doc! { "a": 1 }));
+        assert!(!matches(&Filter::one_of("a", Vec::<Bson>::new()), &doc! { "a": 1 }));
     }
 
     #[test]
@@ -556,7 +566,7 @@ mod tests {
     #[test]
     fn a_guard_decides_before_the_question() {
         let fails = Filter::parse(&doc! { "$expr": { "$divide": [1, "$zero"] } }, &Limits::NONE).expect("a filter");
-        let guard = Filter::none_of("hidden", vec![true.into()]);
+        let guard = Filter::none_of("hidden", [true]);
         let hidden = RawDocumentBuf::try_from(&doc! { "hidden": true, "zero": 0, "a": 1 }).unwrap();
         assert!(fails.matches(&hidden).is_err());
         for guarded in [

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
 use super::directory::Caller;
@@ -81,7 +81,7 @@ pub async fn create_token(
     let mut conditions = delegation::user(services, caller, user_id).await?;
     let now = services.clock.now();
     let is_right = |name: &str| catalogue::find(name).is_some();
-    let request = token_input::read(body, now, is_right).map_err(ServiceError::Violations)?;
+    let request = token_input::read(body, now, is_right)?;
     let given = request.rights.unwrap_or_else(|| owner.rights.names().map(str::to_owned).collect());
     let beyond = owner.rights.missing(given.iter().map(String::as_str));
     if !beyond.is_empty() {
@@ -144,10 +144,8 @@ pub async fn delete_token(
     let filter = Filter::equals("public_id", token_id).and(Filter::equals("user_id", user_id));
     for _ in 0..resource::DECISIONS {
         let conditions = delegation::user(services, caller, user_id).await?;
-        let found = services.store.find(TOKENS, &FindQuery::new(filter.clone(), services.max_time).limited(1)).await?;
-        let Some(token) = found.first().map(RawDocument::to_owned) else {
-            return Err(ServiceError::not_found(UserTokens::NOT_FOUND, token_id));
-        };
+        let found = services.store.first(TOKENS, FindQuery::new(filter.clone(), services.max_time)).await?;
+        let token = found.ok_or_else(|| ServiceError::not_found(UserTokens::NOT_FOUND, token_id))?;
         // Not compared by its bytes: the time of its last use may change at any moment.
         let changes = vec![Change::DeleteMany { collection: TOKENS, filter: filter.clone() }];
         match services.store.commit(Unit { conditions, changes }).await {

@@ -195,7 +195,7 @@ pub async fn of_identity(
 /// # Errors
 /// As [`Store::find`].
 pub async fn is_free(store: &dyn Store, user_name: &str, max_time: Duration) -> Result<bool, StoreError> {
-    let alike = Filter::one_of("looks", looks_of(user_name).into_iter().map(Bson::String).collect());
+    let alike = Filter::one_of("looks", looks_of(user_name));
     let alike = alike.and(Filter::equals("is_distinct", true));
     Ok(of_login(store, user_name, max_time).await?.is_none() && find(store, alike, max_time).await?.is_none())
 }
@@ -217,16 +217,6 @@ pub async fn all(store: &dyn Store, max_time: Duration) -> Result<Vec<Credential
     store.find(CREDENTIALS, &query).await?.iter().map(Credential::read).collect()
 }
 
-/// Whether any user can sign in.
-///
-/// # Errors
-/// As [`Store::find`].
-pub async fn any(store: &dyn Store, max_time: Duration) -> Result<bool, StoreError> {
-    let query = FindQuery::new(Filter::all(), max_time).limited(1);
-    Ok(!store.find(CREDENTIALS, &query).await?.is_empty())
-}
-
 async fn find(store: &dyn Store, filter: Filter, max_time: Duration) -> Result<Option<Credential>, StoreError> {
-    let found = store.find(CREDENTIALS, &FindQuery::new(filter, max_time).limited(1)).await?;
-    found.first().map(Credential::read).transpose()
+    store.first(CREDENTIALS, FindQuery::new(filter, max_time)).await?.as_deref().map(Credential::read).transpose()
 }

@@ -19,7 +19,7 @@ use crate::auth::Rights;
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::group::{USER_GROUP, right_names};
-use crate::query::{Filter, Limits};
+use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{self, Groups, Resource, Types, Users};
@@ -117,7 +117,7 @@ pub(crate) async fn excess(services: &Services, holder: Holder<'_>, group: &Stan
         }
     }
     if holder.group_id != group.group_id && !holder.rights.grants(EDIT_TYPES) {
-        let filter = more_access(holder.group_id, group.group_id)?;
+        let filter = more_access(holder.group_id, group.group_id);
         let query = FindQuery::new(filter.clone(), services.max_time).limited(NAMED_TYPES);
         let types = services.store.find(Types::COLLECTION, &query).await?;
         found.types = types.iter().map(|found| text(found, "name").unwrap_or("?").to_owned()).collect();
@@ -191,14 +191,14 @@ fn refusal(caller: &Caller, group_id: i64, excess: &Excess) -> ServiceError {
 
 /// The types whose access lists give the group a permission that the other group does not have. It reads lists as
 /// [`Acl`](crate::domain::acl::Acl) does.
-fn more_access(than: i64, group_id: i64) -> Result<Filter, ServiceError> {
+fn more_access(than: i64, group_id: i64) -> Filter {
     let listed = |group_id: i64| format!("acl.groups.includes.{group_id}");
     let gained = Permission::ALL.map(|permission| {
         let names = doc! {"$elemMatch": {"$eq": permission.name()}};
         Bson::from(doc! {listed(group_id): names.clone(), listed(than): {"$not": names}})
     });
     let activated = doc! {"$nin": [Bson::Null, Bson::Boolean(false), Bson::Int32(0)]};
-    Ok(Filter::parse(&doc! {"acl.activated": activated, "$or": gained.to_vec()}, &Limits::NONE)?)
+    Filter::ours(&doc! {"acl.activated": activated, "$or": gained.to_vec()})
 }
 
 /// The condition that a group still holds the rights that were read.

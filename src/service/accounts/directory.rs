@@ -7,7 +7,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use moka::sync::Cache;
 
@@ -141,8 +140,10 @@ impl Directory {
         if let Some(user_id) = user_ids.first().filter(|_| user_ids.len() == 1) {
             return Ok(self.user_exists(*user_id).await?.then_some(*user_id).into_iter().collect());
         }
-        let wanted = user_ids.iter().copied().map(Bson::Int64).collect();
-        let users = self.store.find(USERS, &FindQuery::new(Filter::one_of("public_id", wanted), self.max_time)).await?;
+        let users = self
+            .store
+            .find(USERS, &FindQuery::new(Filter::one_of("public_id", user_ids.iter().copied()), self.max_time))
+            .await?;
         Ok(users.iter().filter_map(|user| integer(user, "public_id")).collect())
     }
 
@@ -188,9 +189,9 @@ impl Directory {
     }
 
     async fn read_account(&self, user_id: i64) -> Result<Option<Account>, StoreError> {
-        let Some(user) = self.find_one(USERS, "public_id", user_id).await? else { return Ok(None) };
+        let Some(user) = self.find_one(USERS, user_id).await? else { return Ok(None) };
         let group_id = integer(&user, "group_id").unwrap_or_default();
-        let group = self.find_one(GROUPS, "public_id", group_id).await?;
+        let group = self.find_one(GROUPS, group_id).await?;
         let credential = credentials::of_user(&*self.store, user_id, self.max_time).await?;
         let rights = group.map(|group| Rights::new(group::right_names(&group))).unwrap_or_default();
         Ok(Some(Account {
@@ -207,15 +208,13 @@ impl Directory {
     }
 
     async fn read_names(&self, user_ids: &[i64]) -> Result<HashMap<i64, Arc<str>>, StoreError> {
-        let wanted = user_ids.iter().copied().map(Bson::Int64).collect();
-        let query = FindQuery::new(Filter::one_of("public_id", wanted), self.max_time);
+        let query = FindQuery::new(Filter::one_of("public_id", user_ids.iter().copied()), self.max_time);
         let users = self.store.find(USERS, &query).await?;
         Ok(users.iter().filter_map(id_and_name).collect())
     }
 
-    async fn find_one(&self, collection: &str, path: &str, id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
-        let query = FindQuery::new(Filter::equals(path, id), self.max_time).limited(1);
-        Ok(self.store.find(collection, &query).await?.first().map(RawDocument::to_owned))
+    async fn find_one(&self, collection: &str, id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
+        self.store.first(collection, FindQuery::new(Filter::equals("public_id", id), self.max_time)).await
     }
 
     /// Taken before reading: a concurrent change then makes the noted revision outdated.

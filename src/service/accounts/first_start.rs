@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use chrono::{DateTime, Utc};
 use rand::RngExt;
 
@@ -21,7 +21,7 @@ use crate::domain::document::{integer, raw, text};
 use crate::domain::group::{self, ADMIN_GROUP};
 use crate::domain::user::{FIRST_ADMIN, User};
 use crate::query::{Filter, Sort};
-use crate::store::collections::{GROUPS, USERS};
+use crate::store::collections::{CREDENTIALS, GROUPS, USERS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
 /// The file for a generated password.
@@ -72,7 +72,7 @@ impl FirstStart<'_> {
     /// # Errors
     /// As [`Store::commit`]; [`AccountError::PasswordFile`] when the password cannot be written to its file.
     pub async fn run(&self) -> Result<Option<FirstAdmin>, AccountError> {
-        if credentials::any(self.store, self.max_time).await? {
+        if self.has_credentials().await? {
             return Ok(None);
         }
         if let Some(password) = self.settings.initial_admin_password.clone() {
@@ -122,9 +122,7 @@ impl FirstStart<'_> {
             let (unit, user_name) = self.unit(&hash).await?;
             match self.store.commit(unit).await {
                 Ok(_) => return Ok(Some(user_name)),
-                Err(StoreError::Duplicate { .. }) if credentials::any(self.store, self.max_time).await? => {
-                    return Ok(None);
-                }
+                Err(StoreError::Duplicate { .. }) if self.has_credentials().await? => return Ok(None),
                 Err(StoreError::Duplicate { .. }) if tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -158,13 +156,16 @@ impl FirstStart<'_> {
     /// The active administrator with the lowest id, if there are already users: imported ones, or users of other tools.
     async fn administrator(&self) -> Result<Option<RawDocumentBuf>, StoreError> {
         let query = FindQuery::new(active_administrators(), self.max_time);
-        let query = query.sorted(Sort::by("public_id", false)).limited(1);
-        Ok(self.store.find(USERS, &query).await?.first().map(RawDocument::to_owned))
+        self.store.first(USERS, query.sorted(Sort::by("public_id", false))).await
+    }
+
+    /// Whether any user can sign in.
+    async fn has_credentials(&self) -> Result<bool, StoreError> {
+        self.store.has_any(CREDENTIALS, Filter::all(), self.max_time).await
     }
 
     async fn stored(&self, collection: &str, public_id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
-        let query = FindQuery::new(Filter::equals("public_id", public_id), self.max_time).limited(1);
-        Ok(self.store.find(collection, &query).await?.first().map(RawDocument::to_owned))
+        self.store.first(collection, FindQuery::new(Filter::equals("public_id", public_id), self.max_time)).await
     }
 }
 

@@ -19,10 +19,9 @@ use crate::query::{Filter, Update};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::precondition::IfMatch;
-use crate::service::resource::Resource;
-use crate::service::resource::{self, Decision, Groups, Users};
+use crate::service::resource::{self, Decision, Groups, NewState, Resource, Users};
 use crate::service::services::Services;
-use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
+use crate::store::{Change, Condition, FindQuery, Unit};
 
 /// What happens to the users of a deleted group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,49 +52,20 @@ pub async fn create_group(
     resource::create::<Groups>(services, wanted, Vec::new(), |id| group_input::created(&accepted, id)).await
 }
 
-/// Replaces the group with the body.
+/// Changes the group to what was sent.
 ///
 /// # Errors
 /// As [`create_group`], and those of [`resource::change`].
-pub async fn update_group(
+pub async fn change_group(
     services: &Services,
     caller: &Caller,
     id: i64,
     if_match: &IfMatch,
-    body: &Document,
+    sent: NewState<'_>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    change_group(services, caller, id, if_match, |_| Ok(body.clone())).await
-}
-
-/// Merges the patch (RFC 7396) into the group and continues as [`update_group`].
-///
-/// # Errors
-/// As [`update_group`].
-pub async fn patch_group(
-    services: &Services,
-    caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
-    patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_group(services, caller, id, if_match, |before| resource::merged(before, patch)).await
-}
-
-async fn change_group(
-    services: &Services,
-    caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
-    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
-) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |before: &RawDocument| replace_group(services, caller, id, &body_for(before)?, before).await;
-    for _ in 0..resource::DECISIONS {
-        match resource::change::<Groups>(services, id, if_match, decide).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|(_, after)| after),
-        }
-    }
-    Err(contended(id))
+    let decide = async |before: &RawDocument| replace_group(services, caller, id, &*sent.body(before)?, before).await;
+    let change = async || resource::change::<Groups>(services, id, if_match, &decide).await;
+    Ok(resource::until_it_holds(members_of(id), change).await?.1)
 }
 
 async fn replace_group(
@@ -165,17 +135,12 @@ pub async fn delete_group(
         unit.conditions.extend(conditions);
         Ok(unit)
     };
-    for _ in 0..resource::DECISIONS {
-        match resource::remove::<Groups>(services, id, if_match, decide).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|(removed, _)| removed),
-        }
-    }
-    Err(contended(id))
+    let remove = async || resource::remove::<Groups>(services, id, if_match, &decide).await;
+    Ok(resource::until_it_holds(members_of(id), remove).await?.0)
 }
 
-fn contended(id: i64) -> ServiceError {
-    ServiceError::Contended(format!("the users of group {id}"))
+fn members_of(id: i64) -> String {
+    format!("the users of group {id}")
 }
 
 async fn none_left(services: &Services, id: i64) -> Result<Unit, ServiceError> {
@@ -219,7 +184,6 @@ async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<U
     for user_id in &ids {
         users::may_delete(caller, *user_id)?;
     }
-    let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
     let users = Change::DeleteMany { collection: Users::COLLECTION, filter: Filter::one_of("public_id", ids.clone()) };
     // The users are deleted last: after a crash in between, repeating the request finds them and completes it.
     Ok(Unit { conditions: vec![unchanged], changes: users::belongings(&ids) }.and(users))
@@ -229,7 +193,7 @@ async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<U
 async fn present_members(services: &Services, id: i64) -> Result<(Vec<i64>, Condition), ServiceError> {
     let found = services.store.find(Users::COLLECTION, &FindQuery::new(members(id), services.max_time)).await?;
     let ids: Vec<i64> = found.iter().filter_map(|user| integer(user, "public_id")).collect();
-    let others = members(id).and(Filter::none_of("public_id", ids.iter().copied().map(Bson::Int64).collect()));
+    let others = members(id).and(Filter::none_of("public_id", ids.iter().copied()));
     Ok((ids, Condition::None { collection: Users::COLLECTION, filter: others }))
 }
 

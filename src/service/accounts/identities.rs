@@ -10,10 +10,11 @@ use crate::auth::oidc::Bearer;
 use crate::domain::document::integer;
 use crate::oidc::Issuer;
 use crate::query::Filter;
+use crate::service::remembered::Remembered;
 use crate::store::collections::{CREDENTIALS, GROUPS};
 use crate::store::{FindQuery, Store, StoreError};
 
-/// How many identities and groups are remembered.
+/// How many identities are remembered.
 const REMEMBERED: u64 = 10_000;
 
 /// Looks up credentials by identity, and groups by name.
@@ -23,13 +24,13 @@ pub struct Identities {
     max_time: Duration,
     /// With the revision that they were read at.
     links: Cache<String, (u64, Arc<Credential>)>,
-    groups: Cache<String, (u64, Option<i64>)>,
+    groups: Remembered<String, Option<i64>>,
 }
 
 impl Identities {
     /// Of this issuer, in this store, with this time budget for each query.
     pub fn new(issuer: Arc<Issuer>, store: Arc<dyn Store>, max_time: Duration) -> Self {
-        Self { issuer, store, max_time, links: Cache::new(REMEMBERED), groups: Cache::new(REMEMBERED) }
+        Self { issuer, store, max_time, links: Cache::new(REMEMBERED), groups: Remembered::of(GROUPS) }
     }
 
     /// The issuer.
@@ -66,13 +67,8 @@ impl Identities {
     /// # Errors
     /// As [`Store::find`].
     pub async fn group_id(&self, name: &str) -> Result<Option<i64>, StoreError> {
-        let revision = self.store.revision(GROUPS);
-        if let Some((_, known)) = self.groups.get(name).filter(|(read_at, _)| *read_at == revision) {
-            return Ok(known);
-        }
-        let query = FindQuery::new(Filter::equals("name", name), self.max_time).limited(1);
-        let found = self.store.find(GROUPS, &query).await?.first().and_then(|group| integer(group, "public_id"));
-        self.groups.insert(name.to_owned(), (revision, found));
-        Ok(found)
+        let query = FindQuery::new(Filter::equals("name", name), self.max_time);
+        let read = async { Ok(self.store.first(GROUPS, query).await?.and_then(|group| integer(&group, "public_id"))) };
+        self.groups.get(&*self.store, name.to_owned(), read).await
     }
 }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
@@ -39,7 +39,7 @@ use crate::clock::Clock;
 use crate::domain::document::flag;
 use crate::domain::user;
 use crate::domain::violation::clipped;
-use crate::metrics::{SignIn, SignIns};
+use crate::metrics::{Outcomes, SignIn};
 use crate::query::Filter;
 use crate::store::collections::USERS;
 use crate::store::{FindQuery, Store, StoreError, Unit};
@@ -94,7 +94,7 @@ pub struct Accounts {
     api_tokens: ApiTokens,
     sessions: Sessions,
     throttle: Throttle,
-    sign_ins: SignIns,
+    sign_ins: Outcomes,
     clock: Arc<dyn Clock>,
     max_time: Duration,
     basic: Option<BasicCallers>,
@@ -135,7 +135,7 @@ impl Accounts {
         let sessions = Sessions::new(Arc::clone(&store), max_time);
         let throttle = Throttle::new(settings.throttle);
         let basic = settings.basic.then(BasicCallers::new);
-        let sign_ins = SignIns::default();
+        let sign_ins = Outcomes::of_sign_ins();
         let salts = OnceCell::new();
         Ok(Self {
             store,
@@ -160,7 +160,7 @@ impl Accounts {
     }
 
     /// How sign-ins ended since the start.
-    pub fn sign_ins(&self) -> &SignIns {
+    pub fn sign_ins(&self) -> &Outcomes {
         &self.sign_ins
     }
 
@@ -333,7 +333,7 @@ impl Accounts {
             // Nothing of the caller's.
             Err(_) => return,
         };
-        self.sign_ins.note(outcome);
+        self.sign_ins.note(outcome as usize);
         if outcome != SignIn::Accepted {
             let from = address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
             let reason = if outcome == SignIn::HeldBack { "too many failures" } else { "wrong name or password" };
@@ -351,7 +351,9 @@ impl Accounts {
         // Others may have failed while this attempt waited for its turn, and many attempts may be waiting.
         self.brake(attempt)?;
         let credential = credentials::of_login(&*self.store, user_name, self.max_time).await?;
-        let user = self.user(credential.as_ref().map_or(NOBODY, |credential| credential.user_id)).await?;
+        let user_id = credential.as_ref().map_or(NOBODY, |credential| credential.user_id);
+        let user = FindQuery::new(Filter::equals("public_id", user_id), self.max_time);
+        let user = self.store.first(USERS, user).await?;
         let hash = credential.as_ref().and_then(|credential| credential.hash.clone());
         let checked = turn.check(password.clone(), hash).await.map_err(AuthError::from)?;
         let is_active = user.as_deref().and_then(|user| flag(user, "active")).unwrap_or(false);
@@ -372,11 +374,6 @@ impl Accounts {
             Verdict::Go { delay } => Ok(delay),
             Verdict::Refuse { retry_after } => Err(AuthError::TooManyAttempts { retry_after }),
         }
-    }
-
-    async fn user(&self, user_id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
-        let query = FindQuery::new(Filter::equals("public_id", user_id), self.max_time).limited(1);
-        Ok(self.store.find(USERS, &query).await?.first().map(RawDocument::to_owned))
     }
 
     /// Stores a hash at the present cost. A concurrent change of the credential takes precedence.

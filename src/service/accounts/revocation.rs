@@ -21,7 +21,7 @@ use super::delegation::{self, Standing};
 use super::directory::Caller;
 use super::directory::OPERATOR;
 use crate::domain::document::integer;
-use crate::query::{Filter, Limits, Update};
+use crate::query::{Filter, Update};
 use crate::service::error::ServiceError;
 use crate::service::services::Services;
 use crate::store::collections::{CREDENTIALS, TOKENS};
@@ -41,15 +41,14 @@ pub(crate) async fn ends(
     let trusted = trusted(services, caller, &users, group).await?;
     let of = |maker: &str, not_by: &[Bson]| {
         let others = doc! {"$ne": [format!("${maker}"), "$user_id"]};
-        let document = doc! {"user_id": {"$in": users.clone()}, maker: {"$nin": not_by}, "$expr": others};
-        Filter::parse(&document, &Limits::NONE)
+        Filter::ours(&doc! {"user_id": {"$in": users.clone()}, maker: {"$nin": not_by}, "$expr": others})
     };
     let fresh = Update::set("epoch", credentials::fresh_epoch());
     let forgotten = Update::set("hash", Bson::Null);
     Ok(vec![
-        Change::UpdateMany { collection: CREDENTIALS, filter: of("set_by", &[])?, update: fresh },
-        Change::UpdateMany { collection: CREDENTIALS, filter: of("set_by", &trusted)?, update: forgotten },
-        Change::DeleteMany { collection: TOKENS, filter: of("made_by", &trusted)? },
+        Change::UpdateMany { collection: CREDENTIALS, filter: of("set_by", &[]), update: fresh },
+        Change::UpdateMany { collection: CREDENTIALS, filter: of("set_by", &trusted), update: forgotten },
+        Change::DeleteMany { collection: TOKENS, filter: of("made_by", &trusted) },
     ])
 }
 
@@ -60,7 +59,7 @@ async fn trusted(
     users: &Bson,
     group: &Standing,
 ) -> Result<Vec<Bson>, ServiceError> {
-    let of_users = Filter::parse(&doc! {"user_id": {"$in": users.clone()}}, &Limits::NONE)?;
+    let of_users = Filter::ours(&doc! {"user_id": {"$in": users.clone()}});
     let mut makers = BTreeSet::new();
     for (collection, maker) in [(CREDENTIALS, "set_by"), (TOKENS, "made_by")] {
         let found = services.store.find(collection, &FindQuery::new(of_users.clone(), services.max_time)).await?;

@@ -15,7 +15,7 @@ use crate::service::queries::list_query::ListQuery;
 use crate::service::queries::views;
 use crate::service::resource::Listed;
 use crate::service::services::Services;
-use crate::store::{Explanation, FindQuery, Page, SortedBy, Step, StoreError, TotalFrom, evaluate};
+use crate::store::{Explanation, FindQuery, Page, Step, StoreError, evaluate};
 
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
     LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&views::right(right))).collect());
@@ -30,23 +30,15 @@ pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed
     // A right is shown whole.
     let question = FindQuery { projection: None, ..query.to_find(services) };
     let page = admission::work_if(question.filter.tree().is_costly(), move |means: &Means| page_of(&question, means));
-    let page = page.await.map_err(StoreError::from)??;
+    let page = page.await??;
     if !query.explain {
         return Ok(Listed::Page(page));
     }
     Ok(Listed::Explained(Explanation {
-        store: services.store.kind(),
-        plan: Step::Memory,
-        sort: SortedBy::Memory,
         keys_examined: Some(0),
         documents_examined: Some(CATALOGUE.len() as u64),
-        returned: page.documents.len() as u64,
-        total: page.total,
-        total_from: TotalFrom::Documents,
         time_us: u64::try_from(started.elapsed().as_micros()).ok(),
-        filter: None,
-        references: Vec::new(),
-        hint: None,
+        ..Explanation::in_memory(services.store.kind(), Step::Memory, (page.documents.len() as u64, page.total))
     }))
 }
 

@@ -127,14 +127,13 @@ impl Accounts {
     async fn scram_tokens(&self, user_name: &str) -> Result<Documents, StoreError> {
         let credential = credentials::of_login(&*self.store, user_name, self.max_time).await?;
         let user_id = credential.map_or(NOBODY, |credential| credential.user_id);
-        self.store.find(TOKENS, &self.usable(user_id)?.limited(MOST)).await
+        self.store.find(TOKENS, &self.usable(user_id).limited(MOST)).await
     }
 
-    fn usable(&self, user_id: i64) -> Result<FindQuery, StoreError> {
+    fn usable(&self, user_id: i64) -> FindQuery {
         let now = bson::DateTime::from_chrono(self.clock.now());
         let usable = doc! { "user_id": user_id, "mongodb": true, "expires_at": { "$gt": now } };
-        let filter = Filter::parse(&usable, &crate::query::Limits::NONE).map_err(StoreError::backend)?;
-        Ok(FindQuery::new(filter, self.max_time).sorted(Sort::by("public_id", false)))
+        FindQuery::new(Filter::ours(&usable), self.max_time).sorted(Sort::by("public_id", false))
     }
 
     /// The salt of a user: that of the stored tokens, as the user may have had another name when they were made.
@@ -157,7 +156,7 @@ pub(in crate::service) async fn members(
     token: &Secret,
 ) -> Result<Document, ServiceError> {
     let accounts = &services.accounts;
-    let tokens = services.store.find(TOKENS, &accounts.usable(owner.user_id)?.limited(MOST)).await?;
+    let tokens = services.store.find(TOKENS, &accounts.usable(owner.user_id).limited(MOST)).await?;
     if tokens.len() as u64 >= MOST {
         let message = format!(
             "user {} has {} for MongoDB tools, the most there may be; delete one first",
@@ -168,7 +167,7 @@ pub(in crate::service) async fn members(
     }
     let salt = accounts.salt_for(&owner.user_name, &tokens).await?;
     let (token, salted) = (token.clone(), salt.clone());
-    let verifier = admission::work(move |_| Verifier::of(token.expose(), &salted)).await.map_err(StoreError::from)?;
+    let verifier = admission::work(move |_| Verifier::of(token.expose(), &salted)).await?;
     let scram = doc! {
         "salt": bytes(&salt),
         "stored_key": bytes(&verifier.stored_key),
@@ -204,12 +203,10 @@ async fn secret(
     max_time: std::time::Duration,
     now: chrono::DateTime<chrono::Utc>,
 ) -> Result<[u8; 32], StoreError> {
-    let query = FindQuery::new(Filter::equals("_id", SALTS), max_time).limited(1);
     let read = async || {
-        let found = store.find(SECRETS, &query).await?;
+        let found = store.first(SECRETS, FindQuery::new(Filter::equals("_id", SALTS), max_time)).await?;
         let damaged = || StoreError::Corrupt { what: "a document of service.secrets".to_owned() };
         found
-            .first()
             .map(|secret| {
                 let binary = secret.get_binary("secret").map_err(|_| damaged())?;
                 <[u8; 32]>::try_from(binary.bytes).map_err(|_| damaged())

@@ -9,16 +9,14 @@ use std::time::Duration;
 use bson::raw::RawDocument;
 use bson::{DateTime, doc};
 use chrono::Utc;
-use moka::sync::Cache;
 
 use super::token_lookup::hash_of;
 use crate::auth::Secret;
 use crate::domain::document::{integer, raw};
-use crate::query::{Filter, Limits};
+use crate::query::Filter;
+use crate::service::remembered::Remembered;
 use crate::store::collections::SESSIONS;
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
-
-const REMEMBERED: u64 = 10_000;
 
 /// A longer text is no secret of a session.
 const LONGEST: usize = 128;
@@ -27,7 +25,7 @@ const LONGEST: usize = 128;
 pub struct Sessions {
     store: Arc<dyn Store>,
     max_time: Duration,
-    known: Cache<String, (u64, Option<Session>)>,
+    known: Remembered<String, Option<Session>>,
 }
 
 /// A session as it is stored.
@@ -43,7 +41,7 @@ pub struct Session {
 impl Sessions {
     /// Reads from `store`, with this time budget for each query.
     pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
-        Self { store, max_time, known: Cache::new(REMEMBERED) }
+        Self { store, max_time, known: Remembered::of(SESSIONS) }
     }
 
     /// Begins a session of a user. Sessions of anybody that are over are removed.
@@ -58,8 +56,7 @@ impl Sessions {
     ) -> Result<Secret, StoreError> {
         let secret = hex::encode(rand::random::<[u8; 32]>());
         let (now, until) = (DateTime::from_chrono(now), DateTime::from_chrono(until));
-        let over = Filter::parse(&doc! { "expires_at": { "$lte": now } }, &Limits::NONE);
-        let over = over.map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
+        let over = Filter::ours(&doc! { "expires_at": { "$lte": now } });
         let session = doc! { "_id": hash_of(&secret), "user_id": user_id, "epoch": epoch, "expires_at": until };
         let unit = Unit::of(Change::DeleteMany { collection: SESSIONS, filter: over });
         self.store.commit(unit.and(Change::Insert { collection: SESSIONS, document: raw(&session) })).await?;
@@ -89,14 +86,9 @@ impl Sessions {
     }
 
     async fn look_up(&self, hash: String) -> Result<Option<Session>, StoreError> {
-        let revision = self.store.revision(SESSIONS);
-        if let Some((_, known)) = self.known.get(&hash).filter(|(read_at, _)| *read_at == revision) {
-            return Ok(known);
-        }
-        let query = FindQuery::new(Filter::equals("_id", hash.as_str()), self.max_time).limited(1);
-        let known = self.store.find(SESSIONS, &query).await?.first().and_then(Session::read);
-        self.known.insert(hash, (revision, known));
-        Ok(known)
+        let query = FindQuery::new(Filter::equals("_id", hash.as_str()), self.max_time);
+        let read = async { Ok(self.store.first(SESSIONS, query).await?.as_deref().and_then(Session::read)) };
+        self.known.get(&*self.store, hash, read).await
     }
 }
 

@@ -18,7 +18,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::Bson;
 use bson::raw::RawDocument;
 
 use super::AccountError;
@@ -95,7 +94,7 @@ pub async fn missing_groups(
     max_time: Duration,
 ) -> Result<BTreeSet<String>, StoreError> {
     let mut missing: BTreeSet<String> = rules.group_names().map(ToOwned::to_owned).collect();
-    let names = missing.iter().map(|name| Bson::from(name.as_str())).collect();
+    let names = missing.iter().map(String::as_str);
     for group in store.find(GROUPS, &FindQuery::new(Filter::one_of("name", names), max_time)).await?.iter() {
         missing.remove(text(group, "name").unwrap_or_default());
     }
@@ -167,10 +166,9 @@ impl Newcomer<'_> {
             SignOnError::from(self.refusal(&message))
         };
         // Asked before an id is reserved, which is a write.
-        let same = FindQuery::new(Filter::equals("user_name", name), services.max_time).limited(1);
-        let is_free = credentials::is_free(&*services.store, name, services.max_time).await?
-            && services.store.find(Users::COLLECTION, &same).await?.is_empty();
-        if !is_free {
+        let is_taken = !credentials::is_free(&*services.store, name, services.max_time).await?
+            || services.store.has_any(Users::COLLECTION, Filter::equals("user_name", name), services.max_time).await?;
+        if is_taken {
             return Err(if self.is_linked().await? { return Ok(()) } else { taken() });
         }
         let conditions = match users::may_place(services, &Caller::operator(), group_id).await {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bson::raw::{RawBsonRef, RawDocument};
 use chrono::{DateTime, TimeDelta, Utc};
-use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 
 use super::directory::Caller;
 use crate::auth::Rights;
 use crate::domain::document::integer;
 use crate::query::{Filter, Update};
+use crate::service::remembered::Remembered;
 use crate::store::collections::TOKENS;
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
@@ -19,7 +19,6 @@ use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 pub const PREFIX: &str = "inventory_";
 /// The minimum interval between two notes of the last use.
 const USE_STEP: TimeDelta = TimeDelta::minutes(1);
-const REMEMBERED: u64 = 10_000;
 
 /// In hexadecimal, so that tools show it readably.
 pub(crate) fn hash_of(token: &str) -> String {
@@ -30,7 +29,7 @@ pub(crate) fn hash_of(token: &str) -> String {
 pub struct ApiTokens {
     store: Arc<dyn Store>,
     max_time: Duration,
-    known: Cache<String, (u64, Option<Arc<KnownToken>>)>,
+    known: Remembered<String, Option<Arc<KnownToken>>>,
 }
 
 /// A token as it is stored.
@@ -50,7 +49,7 @@ pub struct KnownToken {
 impl ApiTokens {
     /// Reads from `store`, with this time budget for each query.
     pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
-        Self { store, max_time, known: Cache::new(REMEMBERED) }
+        Self { store, max_time, known: Remembered::of(TOKENS) }
     }
 
     /// The token, if it exists and has not expired. Notes its use at most once a minute.
@@ -85,14 +84,12 @@ impl ApiTokens {
     }
 
     async fn look_up(&self, hash: String) -> Result<Option<Arc<KnownToken>>, StoreError> {
-        let revision = self.store.revision(TOKENS);
-        if let Some((_, known)) = self.known.get(&hash).filter(|(read_at, _)| *read_at == revision) {
-            return Ok(known);
-        }
-        let query = FindQuery::new(Filter::equals("hash", hash.as_str()), self.max_time).limited(1);
-        let known = self.store.find(TOKENS, &query).await?.first().map(KnownToken::read).transpose()?.map(Arc::new);
-        self.known.insert(hash, (revision, known.clone()));
-        Ok(known)
+        let query = FindQuery::new(Filter::equals("hash", hash.as_str()), self.max_time);
+        let read = async {
+            let found = self.store.first(TOKENS, query).await?;
+            Ok(found.as_deref().map(KnownToken::read).transpose()?.map(Arc::new))
+        };
+        self.known.get(&*self.store, hash, read).await
     }
 }
 

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use bson::oid::ObjectId;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
 use super::delegation;
 use super::directory::Caller;
 use crate::domain::schema::without_unknown;
 use crate::domain::setting_input::{self, SETTING};
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::once::{self, Once};
 use crate::service::precondition::IfMatch;
 use crate::service::queries::list_query::ListQuery;
 use crate::service::quota::Quota;
-use crate::service::resource::{self, Listed, Resource, UserSettings, Users};
+use crate::service::resource::{self, Listed, NewState, Resource, UserSettings, Users};
 use crate::service::services::Services;
 use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Store, StoreError, Unit};
 
@@ -60,10 +60,10 @@ fn question(services: &Services, user_id: i64) -> FindQuery {
 /// [`ErrorCode::UserNotFound`], [`ErrorCode::SettingNotFound`], and errors of the store.
 pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) -> Result<RawDocumentBuf, ServiceError> {
     let filter = Filter::equals("user_id", user_id).and(Filter::equals("identifier", identifier));
-    let found =
-        services.store.find(UserSettings::COLLECTION, &FindQuery::new(filter, services.max_time).limited(1)).await?;
-    if let Some(setting) = found.first() {
-        return Ok(setting.to_owned());
+    if let Some(setting) =
+        services.store.first(UserSettings::COLLECTION, FindQuery::new(filter, services.max_time)).await?
+    {
+        return Ok(setting);
     }
     user_exists(services, user_id).await?;
     Err(ServiceError::not_found(UserSettings::NOT_FOUND, identifier))
@@ -76,7 +76,7 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
 /// Errors of the store.
 pub async fn adopt_settings(store: &dyn Store, max_time: Duration) -> Result<u64, ServiceError> {
     let theirs = doc! {"resource": {"$type": "string"}, "identifier": {"$exists": false}};
-    let filter = Filter::parse(&theirs, &Limits::NONE)?;
+    let filter = Filter::ours(&theirs);
     let found = store.find(UserSettings::COLLECTION, &FindQuery::new(filter, max_time)).await?;
     let mut adopted = 0;
     for before in found.iter() {
@@ -107,7 +107,7 @@ pub async fn create_setting(
 ) -> Result<RawDocumentBuf, ServiceError> {
     user_exists(services, user_id).await?;
     let read = setting_input::read(body, user_id, None);
-    let accepted = without_unknown(&SETTING, body, None, read).map_err(ServiceError::Violations)?;
+    let accepted = without_unknown(&SETTING, body, None, read)?;
     let mut document = doc! {"_id": ObjectId::new()};
     document.extend(accepted);
     let document = resource::encode(&document)?;
@@ -137,34 +137,6 @@ pub async fn create_setting(
     Err(contended(document.get_str("identifier").unwrap_or_default()))
 }
 
-/// Replaces a setting with the body.
-///
-/// # Errors
-/// As [`create_setting`] and [`get_setting`]; [`ServiceError::PreconditionFailed`].
-pub async fn update_setting(
-    services: &Services,
-    (caller, user_id): (&Caller, i64),
-    identifier: &str,
-    if_match: &IfMatch,
-    body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_setting(services, (caller, user_id), identifier, if_match, |_| Ok(body.clone())).await
-}
-
-/// Merges the patch (RFC 7396) into a setting and continues as [`update_setting`].
-///
-/// # Errors
-/// As [`update_setting`].
-pub async fn patch_setting(
-    services: &Services,
-    (caller, user_id): (&Caller, i64),
-    identifier: &str,
-    if_match: &IfMatch,
-    patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_setting(services, (caller, user_id), identifier, if_match, |before| resource::merged(before, patch)).await
-}
-
 /// Removes a setting.
 ///
 /// # Errors
@@ -189,21 +161,25 @@ pub async fn delete_setting(
     Err(contended(identifier))
 }
 
-async fn change_setting(
+/// Changes a setting to what was sent.
+///
+/// # Errors
+/// As [`create_setting`] and [`get_setting`]; [`ServiceError::PreconditionFailed`].
+pub async fn change_setting(
     services: &Services,
     (caller, user_id): (&Caller, i64),
     identifier: &str,
     if_match: &IfMatch,
-    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
+    sent: NewState<'_>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     for _ in 0..resource::DECISIONS {
         let conditions = may_write(services, caller, user_id).await?;
         let before = get_setting(services, user_id, identifier).await?;
         if_match.check(&before)?;
-        let body = body_for(&before)?;
+        let body = sent.body(&before)?;
         let mut after = resource::decode(&before)?;
         let read = setting_input::read(&body, user_id, Some(identifier));
-        let accepted = without_unknown(&SETTING, &body, Some(&after), read).map_err(ServiceError::Violations)?;
+        let accepted = without_unknown(&SETTING, &body, Some(&after), read)?;
         after.extend(accepted);
         let after = resource::encode(&after)?;
         let sizes = (before.as_bytes().len(), after.as_bytes().len());

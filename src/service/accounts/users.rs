@@ -21,16 +21,18 @@ use crate::service::error_code::ErrorCode;
 use crate::service::history::forget::forget;
 use crate::service::precondition::IfMatch;
 use crate::service::queries::list_query::ListQuery;
-use crate::service::resource::{self, Decision, Groups, Listed, Resource, Users};
+use crate::service::resource::{self, Decision, Groups, Listed, NewState, Resource, Users};
 use crate::service::services::Services;
 use crate::store::collections::{CREDENTIALS, IMPORTS, SESSIONS, SETTINGS, TOKENS, USERS, WEBHOOKS};
-use crate::store::{Change, Condition, StoreError, Unit, scope_version};
+use crate::store::{Change, Condition, Unit, scope_version};
 
 /// Who holds it may change every user.
 pub const EDIT: &str = "base.user-management.user.edit";
 
 /// The scope that serialises changes of active administrators: no filter can express "at least one".
 const ADMINISTRATORS: &str = "management.users.administrators";
+/// The same for people.
+const ALL_ADMINISTRATORS: &str = "the set of administrators";
 
 /// One page of users.
 ///
@@ -50,8 +52,7 @@ pub async fn create_user(
     caller: &Caller,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = without_unknown(&USER, body, None, user_input::read_new(body, shortest(services)))
-        .map_err(ServiceError::Violations)?;
+    let accepted = without_unknown(&USER, body, None, user_input::read_new(body, shortest(services)))?;
     let group_id = accepted.get_i64("group_id").unwrap_or(USER_GROUP);
     // Checked before the slow hash of the password. Each attempt checks again.
     may_place(services, caller, group_id).await?;
@@ -60,55 +61,23 @@ pub async fn create_user(
     let password = NewPassword { hash: &hash, set_by: caller.user_id };
     let name = accepted.get_str("user_name").unwrap_or_default();
     let (wanted, now) = (accepted.get_i64("public_id").ok(), services.now());
-    for _ in 0..resource::DECISIONS {
+    let create = async || {
         let (_, conditions) = may_place(services, caller, group_id).await?;
         let build = |id| {
             // Another tool may have removed an earlier user with this id, but not that user's belongings.
-            let changes = wanted.map(|id| belongings(&[Bson::Int64(id)])).unwrap_or_default();
+            let changes = wanted.map(|id| belongings(&[id])).unwrap_or_default();
             let unit = Unit { conditions: conditions.clone(), changes }.and(credentials::insert(id, name, password));
             Ok((user_input::created(&accepted, id, now), unit))
         };
-        match resource::create_with::<Users>(services, wanted, build).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome,
-        }
-    }
-    Err(contended())
-}
-
-/// Replaces the user with the body.
-///
-/// # Errors
-/// As [`create_user`] and [`resource::change`]. [`ErrorCode::RightsExceeded`] for callers who would raise their own
-/// rights, or change a user whose group exceeds them.
-pub async fn update_user(
-    services: &Services,
-    caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
-    body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_user(services, caller, id, if_match, |_| Ok(body.clone())).await
-}
-
-/// Merges the patch (RFC 7396) into the user and continues as [`update_user`].
-///
-/// # Errors
-/// As [`update_user`].
-pub async fn patch_user(
-    services: &Services,
-    caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
-    patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_user(services, caller, id, if_match, |before| resource::merged(&Users::view(before), patch)).await
+        resource::create_with::<Users>(services, wanted, build).await
+    };
+    resource::until_it_holds(ALL_ADMINISTRATORS, create).await
 }
 
 /// Gives a user another password, and ends the user's session tokens.
 ///
 /// # Errors
-/// As [`patch_user`]; a violation when the body holds no password.
+/// As [`change_user`]; a violation when the body holds no password.
 pub async fn change_password(
     services: &Services,
     caller: &Caller,
@@ -121,10 +90,8 @@ pub async fn change_password(
     if password.is_none() {
         violations.push(Violation::new("/password", "must be a string: the new password"));
     }
-    if !violations.is_empty() {
-        return Err(ServiceError::Violations(violations));
-    }
-    patch_user(services, caller, id, if_match, &serde_json::json!({"password": password})).await
+    violations.none()?;
+    change_user(services, caller, id, if_match, NewState::Patch(&serde_json::json!({"password": password}))).await
 }
 
 /// Removes a user with credential, tokens and settings.
@@ -142,7 +109,7 @@ pub async fn delete_user(
     let decide = async |before: &RawDocument| {
         may_delete(caller, id)?;
         let conditions = delegation::stored_user(services, caller, before).await?;
-        let mut unit = Unit { conditions, changes: belongings(&[Bson::Int64(id)]) };
+        let mut unit = Unit { conditions, changes: belongings(&[id]) };
         if is_active_admin(before) {
             unit.conditions.push(another_admin(services, id).await?);
         }
@@ -155,13 +122,8 @@ pub async fn delete_user(
         decide(&stored).await?;
         forget(services, id).await?;
     }
-    for _ in 0..resource::DECISIONS {
-        match resource::remove::<Users>(services, id, if_match, decide).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|(removed, _)| removed),
-        }
-    }
-    Err(contended())
+    let remove = async || resource::remove::<Users>(services, id, if_match, &decide).await;
+    Ok(resource::until_it_holds(ALL_ADMINISTRATORS, remove).await?.0)
 }
 
 /// Refuses to delete the first user and the caller's own user.
@@ -179,12 +141,14 @@ pub(crate) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
 }
 
 /// The changes that remove the belongings of users, and pause their webhooks.
-pub(crate) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
+pub(crate) fn belongings(user_ids: &[i64]) -> Vec<Change> {
     // Marks of requests too: they disclose outcomes under a key, and the next user with the same id may know the key.
-    let removed = [CREDENTIALS, TOKENS, SESSIONS, SETTINGS, IMPORTS]
-        .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) });
+    let removed = [CREDENTIALS, TOKENS, SESSIONS, SETTINGS, IMPORTS].map(|collection| Change::DeleteMany {
+        collection,
+        filter: Filter::one_of("user_id", user_ids.iter().copied()),
+    });
     // They would have the access of the next user with the same id.
-    let own = Filter::one_of("author_id", user_ids.to_vec()).and(Filter::equals("active", true));
+    let own = Filter::one_of("author_id", user_ids.iter().copied()).and(Filter::equals("active", true));
     let (update, reason) = (Update::set("active", false), webhook_input::NO_AUTHOR);
     let update = update.and_set("state", webhook_input::PAUSED).and_set("reason", reason);
     removed.into_iter().chain([Change::UpdateMany { collection: WEBHOOKS, filter: own, update }]).collect()
@@ -205,7 +169,7 @@ pub(crate) async fn may_place(
     }
     let mut conditions = delegation::group(services, caller, &group).await?;
     if conditions.is_empty() {
-        conditions.push(group_exists(group_id));
+        conditions.push(Condition::exists(Groups::COLLECTION, group_id));
     }
     Ok((group, conditions))
 }
@@ -228,26 +192,28 @@ pub(crate) async fn ends_by_moving(
     revocation::ends(services, caller, user_ids, into).await
 }
 
-async fn change_user(
+/// Changes the user to what was sent.
+///
+/// # Errors
+/// As [`create_user`] and [`resource::change`]. [`ErrorCode::RightsExceeded`] for callers who would raise their own
+/// rights, or change a user whose group exceeds them.
+pub async fn change_user(
     services: &Services,
     caller: &Caller,
     id: i64,
     if_match: &IfMatch,
-    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
+    sent: NewState<'_>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     // A repeated attempt does not hash again.
     let hash = OnceCell::new();
     let decide = async |before: &RawDocument| {
-        let body = body_for(before)?;
+        let body = sent.body(&Users::view(before))?;
         let stored = resource::decode(before)?;
-        let accepted = without_unknown(&USER, &body, Some(&stored), user_input::read(&body, shortest(services)))
-            .map_err(ServiceError::Violations)?;
+        let accepted = without_unknown(&USER, &body, Some(&stored), user_input::read(&body, shortest(services)))?;
         resource::same_id(&accepted, id)?;
         check_own(caller, id, &accepted, &stored)?;
         let violations = user_input::by_issuer(&accepted, Some(&stored), user_input::new_password(&body));
-        if !violations.is_empty() {
-            return Err(ServiceError::Violations(violations));
-        }
+        violations.none()?;
         let after = user_input::updated(&accepted, &stored);
         let mut decision = Decision::replace::<Users>(before, &after)?;
         decision.unit.conditions.extend(delegation::stored_user(services, caller, before).await?);
@@ -273,13 +239,8 @@ async fn change_user(
         decision.unit.changes.extend(ending);
         Ok(decision)
     };
-    for _ in 0..resource::DECISIONS {
-        match resource::change::<Users>(services, id, if_match, &decide).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|(_, after)| after),
-        }
-    }
-    Err(contended())
+    let change = async || resource::change::<Users>(services, id, if_match, &decide).await;
+    Ok(resource::until_it_holds(ALL_ADMINISTRATORS, change).await?.1)
 }
 
 fn shortest(services: &Services) -> usize {
@@ -332,7 +293,7 @@ pub(crate) fn is_active_admin(user: &RawDocument) -> bool {
 /// Checks that there is another active administrator, and returns the condition under which this stays true.
 pub(crate) async fn another_admin(services: &Services, id: i64) -> Result<Condition, ServiceError> {
     let at = scope_version(&*services.store, ADMINISTRATORS, services.max_time).await?;
-    let others = active_administrators().and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
+    let others = active_administrators().and(Filter::none_of("public_id", [id]));
     if services.store.count(USERS, &others, services.max_time).await? == 0 {
         let message = format!("user {id} is the last active administrator and stays one");
         return Err(ServiceError::refused(ErrorCode::LastAdministrator, message));
@@ -340,16 +301,8 @@ pub(crate) async fn another_admin(services: &Services, id: i64) -> Result<Condit
     Ok(Condition::Unchanged { scope: ADMINISTRATORS.into(), at })
 }
 
-fn group_exists(group_id: i64) -> Condition {
-    Condition::Exists { collection: Groups::COLLECTION, filter: Filter::equals("public_id", group_id) }
-}
-
 fn no_group(group_id: i64) -> ServiceError {
     ServiceError::violation("/group_id", format!("group {group_id} does not exist"))
-}
-
-fn contended() -> ServiceError {
-    ServiceError::Contended("the set of administrators".to_owned())
 }
 
 /// Refuses every query of the member `password`: users stored by another tool may have one.

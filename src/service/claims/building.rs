@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use bson::{Bson, doc};
+use bson::doc;
 use futures::TryStreamExt;
 
 use super::changes::{Changed, Consequences, consequences, same};
@@ -11,7 +11,7 @@ use super::rules::{Rule, Rules, unique_fields};
 use crate::admission;
 use crate::domain::document::{integer, text};
 use crate::domain::unique::Uniqueness;
-use crate::query::{Filter, Limits, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::objects::bulk::GROUP_BYTES;
 use crate::store::collections::{CLAIMS, OBJECTS, TYPES};
 use crate::store::{Change, Documents, FindQuery, Shared, Store, StoreError, Unit, as_fits};
@@ -79,9 +79,8 @@ pub(super) async fn require_apart(
     max_time: Duration,
 ) -> Result<(), StoreError> {
     let rules: Vec<Rule> = wanted.iter().map(|(field, how)| Rule::new(type_id, field, *how, true)).collect();
-    let mut query = FindQuery::new(Filter::equals("type_id", type_id), max_time);
-    let members = doc! { "public_id": 1, "fields": 1 };
-    query.projection = Some(Projection::parse(&members, &query.filter).map_err(StoreError::backend)?);
+    let mut query =
+        FindQuery::new(Filter::equals("type_id", type_id), max_time).showing(&doc! { "public_id": 1, "fields": 1 });
     query.is_counted = false;
     let mut chunks = store.chunks(OBJECTS, &query).await?.documents;
     let mut first: HashMap<u128, i64> = HashMap::new();
@@ -151,7 +150,7 @@ async fn fill(store: &dyn Store, type_id: i64, wanted: &Wanted, max_time: Durati
         }
         let rules = rules.with(list);
         let of_type = doc! { "type_id": type_id, "public_id": { "$gt": last } };
-        let query = FindQuery::new(condition(&of_type)?, max_time);
+        let query = FindQuery::new(Filter::ours(&of_type), max_time);
         let query = query.sorted(Sort::by("public_id", false)).limited(size as u64);
         let found = as_fits(store, OBJECTS, query, GROUP_BYTES).await?;
         let Some(end) = found.iter().filter_map(|object| integer(object, "public_id")).max() else { return Ok(()) };
@@ -221,21 +220,16 @@ pub(super) async fn sweep(store: &dyn Store, gone: &[Rule], max_time: Duration) 
 }
 
 async fn sweep_between(store: &dyn Store, ids: bson::Document, max_time: Duration) -> Result<(), StoreError> {
-    let filter = condition(&doc! { "_id": ids })?;
+    let filter = Filter::ours(&doc! { "_id": ids });
     loop {
         let found = store.find(CLAIMS, &FindQuery::new(filter.clone(), max_time).limited(SWEPT_AT_ONCE)).await?;
         if found.is_empty() {
             return Ok(());
         }
-        let ids: Vec<Bson> = found.iter().filter_map(|claim| text(claim, "_id").map(Bson::from)).collect();
+        let ids = found.iter().filter_map(|claim| text(claim, "_id"));
         let change = Change::DeleteMany { collection: CLAIMS, filter: Filter::one_of("_id", ids) };
         store.commit(Unit::of(change)).await?;
     }
-}
-
-/// A condition of the service.
-pub(in crate::service) fn condition(document: &bson::Document) -> Result<Filter, StoreError> {
-    Filter::parse(document, &Limits::NONE).map_err(StoreError::backend)
 }
 
 /// Brings rules and claims in line with the stored types: for a start. Removes what interrupted attempts left, and makes what

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::rules::{Rule, Rules};
@@ -144,8 +143,7 @@ async fn deserted(
     max_time: Duration,
 ) -> Result<Option<(Option<Condition>, Option<Change>)>, StoreError> {
     let own = Filter::equals("public_id", owner);
-    let found = store.find(OBJECTS, &FindQuery::new(own.clone(), max_time).limited(1)).await?;
-    Ok(match found.first() {
+    Ok(match store.first(OBJECTS, FindQuery::new(own.clone(), max_time)).await?.as_deref() {
         None => Some((Some(Condition::None { collection: OBJECTS, filter: own }), None)),
         Some(object) if integer(object, "type_id") != Some(rule.type_id) || !rule.claims(object).contains(id) => {
             Some((None, Some(same(object))))
@@ -180,7 +178,7 @@ async fn stored_claims(
 ) -> Result<HashMap<String, (i64, RawDocumentBuf)>, StoreError> {
     let mut stored = HashMap::with_capacity(ids.len());
     for ids in ids.chunks(AT_ONCE) {
-        let ids: Vec<Bson> = ids.iter().map(|id| Bson::from(id.as_str())).collect();
+        let ids = ids.iter().map(|id| id.as_str());
         let found = store.find(CLAIMS, &FindQuery::new(Filter::one_of("_id", ids), max_time)).await?;
         for claim in found.iter() {
             if let (Some(id), Some(owner)) = (text(claim, "_id"), integer(claim, "object")) {

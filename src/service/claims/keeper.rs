@@ -167,11 +167,11 @@ impl Keeper {
         let revision = self.plain.revision(UNIQUE);
         let types = &self.types;
         if let Some(known) = self.known.load_full().filter(|known| !is_doubtful && known.0 == revision) {
-            let types = types.current(&*self.plain, self.max_time).await.map_err(StoreError::from)?;
+            let types = types.current(&*self.plain, self.max_time).await?;
             return Ok(Basis { rules: known.1.clone(), types });
         }
         let rules = Rules::read_or_begin(&*self.plain, self.max_time).await?;
-        let types = types.anew(&*self.plain, self.max_time).await.map_err(StoreError::from)?;
+        let types = types.anew(&*self.plain, self.max_time).await?;
         self.known.store(Some(Arc::new((revision, rules.clone()))));
         Ok(Basis { rules, types })
     }

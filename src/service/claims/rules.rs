@@ -96,8 +96,8 @@ impl Rules {
     /// # Errors
     /// Errors of the store.
     pub async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
-        let found = store.find(UNIQUE, &FindQuery::new(Filter::equals("_id", ID), max_time).limited(1)).await?;
-        found.first().map_or_else(|| Ok(Self::default()), Self::of)
+        let found = store.first(UNIQUE, FindQuery::new(Filter::equals("_id", ID), max_time)).await?;
+        found.as_deref().map_or_else(|| Ok(Self::default()), Self::of)
     }
 
     /// The rules of the document that holds them.
@@ -160,17 +160,14 @@ impl Rules {
 
     /// The condition that these are still the rules.
     pub(in crate::service) fn condition(&self) -> Condition {
-        Condition::Exists { collection: UNIQUE, filter: Filter::equals("public_id", self.version()) }
+        Condition::exists(UNIQUE, self.version())
     }
 
     /// The change that makes others the rules.
     pub(super) fn replaced_by(&self, list: &[Rule]) -> Change {
         let rules: Vec<Document> = list.iter().map(Rule::to_document).collect();
         let after = raw(&doc! { "_id": ID, "public_id": self.version() + 1, "rules": rules });
-        match &self.stored {
-            Some(before) => Change::Replace { collection: UNIQUE, before: before.clone(), after },
-            None => Change::Insert { collection: UNIQUE, document: after },
-        }
+        Change::put(UNIQUE, self.stored.clone(), after)
     }
 
     fn version(&self) -> i64 {

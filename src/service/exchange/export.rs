@@ -22,7 +22,7 @@ use crate::exchange::discovery::{AnsibleInventory, HostFields, HostObject, MOST_
 use crate::exchange::report::Report;
 use crate::exchange::xlsx::Sheet;
 use crate::exchange::{WriteError, ndjson};
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -128,7 +128,7 @@ pub async fn export_objects(
     access: ExportAccess<'_>,
     query: ExportQuery,
 ) -> Result<Export, ServiceError> {
-    let mut types = services.types.current(&*services.store, services.max_time).await?;
+    let mut types = services.current_types().await?;
     types = services.types_knowing(types, query.type_id.into_iter().collect()).await?;
     let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
     if is_of_hosts && access.know_fields(&types, query.type_id, &query.hosts).is_err() {
@@ -156,7 +156,7 @@ pub async fn export_objects(
     let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());
     let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
     let is_file = query.form.may_refuse() || matches!(query.form, ExportForm::Xlsx);
-    let place = if is_file { Some(admission::file().map_err(StoreError::from)?) } else { None };
+    let place = if is_file { Some(admission::file()?) } else { None };
     let chunks = services.store.chunks(Objects::COLLECTION, &question).await?;
     let documents = match access {
         ExportAccess::Of(caller) => Screen::of(services, caller, Arc::clone(&types)).over_whole(chunks.documents),
@@ -378,8 +378,9 @@ impl Hosts {
 
 /// The names of the categories of each type.
 async fn categories_of_types(services: &Services) -> Result<HashMap<i64, Vec<String>>, ServiceError> {
-    let mut query = FindQuery::new(Filter::all(), services.max_time).sorted(Sort::by("name", false));
-    query.projection = Some(Projection::parse(&doc! { "name": 1, "types": 1 }, &query.filter)?);
+    let query = FindQuery::new(Filter::all(), services.max_time)
+        .sorted(Sort::by("name", false))
+        .showing(&doc! { "name": 1, "types": 1 });
     let found = services.held(Categories::COLLECTION, query).await?;
     let mut names: HashMap<i64, Vec<String>> = HashMap::new();
     for category in found.iter() {
@@ -450,13 +451,11 @@ async fn referenced(
 ) -> Result<Referenced, ServiceError> {
     let (mut found, wanted) = (Referenced::new(), wanted.iter().copied().collect::<Vec<_>>());
     for some in wanted.chunks(REFERENCED) {
-        let ids = some.iter().map(|(_, id)| Bson::Int64(*id)).collect();
+        let ids = some.iter().map(|(_, id)| *id);
         let types: BTreeSet<i64> = some.iter().map(|(type_id, _)| *type_id).collect();
         // Types other than these may be hidden from the caller.
-        let filter = Filter::one_of("public_id", ids)
-            .and(Filter::one_of("type_id", types.into_iter().map(Bson::Int64).collect()));
-        let mut query = FindQuery::new(filter, max_time);
-        query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1, "fields": 1}, &query.filter)?);
+        let filter = Filter::one_of("public_id", ids).and(Filter::one_of("type_id", types));
+        let query = FindQuery::new(filter, max_time).showing(&doc! {"public_id": 1, "type_id": 1, "fields": 1});
         let documents = store.find(Objects::COLLECTION, &query.within(MOST_REFERENCED)).await?;
         for object in documents.iter() {
             if let (Some(type_id), Some(id)) = (integer(object, "type_id"), integer(object, "public_id")) {
@@ -576,7 +575,7 @@ fn whole(file: File) -> Bytes {
 async fn worked<T: Send + 'static>(
     write: impl FnOnce() -> Result<T, WriteError> + Send + 'static,
 ) -> Result<T, ServiceError> {
-    Ok(admission::work(move |_| write()).await.map_err(StoreError::from)??)
+    Ok(admission::work(move |_| write()).await??)
 }
 
 impl From<WriteError> for ServiceError {

@@ -8,11 +8,12 @@
 use std::time::{Duration, Instant};
 
 use bson::DateTime;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::admission::{self, Means};
+use crate::domain::document::without;
 use crate::query::pipeline::{Terms, Unseen};
 use crate::query::{Budget, Filter, Limits, Pipeline};
 use crate::service::accounts::directory::Caller;
@@ -21,9 +22,7 @@ use crate::service::error::ServiceError;
 use crate::service::services::Services;
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
 use crate::store::evaluate::{self, Results};
-use crate::store::{
-    self, AggregateQuery, Chunks, Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom,
-};
+use crate::store::{self, AggregateQuery, Chunks, Documents, Explanation, FindQuery, IndexSpec, Step, StoreError};
 
 /// A collection that tools know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +93,7 @@ impl ToolCollection {
             _ => {
                 rights::require(&caller.rights, self.right)?;
                 if self.name == OBJECTS {
-                    let types = services.types.current(&*services.store, services.max_time).await?;
+                    let types = services.current_types().await?;
                     types.visible_to(caller)
                 } else {
                     None
@@ -194,20 +193,8 @@ impl Reach {
     pub async fn explain(&self, services: &Services, query: FindQuery) -> Result<Explanation, ServiceError> {
         if self.collection.name == USERS {
             let (documents, total) = users(services, query).await?;
-            return Ok(Explanation {
-                store: services.store.kind(),
-                plan: Step::Scan,
-                sort: SortedBy::Memory,
-                keys_examined: None,
-                documents_examined: None,
-                returned: documents.len() as u64,
-                total,
-                total_from: TotalFrom::Documents,
-                time_us: None,
-                filter: None,
-                references: Vec::new(),
-                hint: None,
-            });
+            let returned = documents.len() as u64;
+            return Ok(Explanation::in_memory(services.store.kind(), Step::Scan, (returned, total)));
         }
         let query = FindQuery { filter: self.scope(query.filter), ..query };
         let explanation = services.store.explain(self.collection.name, &query).await?;
@@ -287,7 +274,7 @@ pub async fn described(
         let budget = Budget::until(Instant::now().checked_add(max_time)).within(means);
         evaluate::piped_of((&pipeline, 0), &documents, &budget, Results::new(HELD, means))
     });
-    Ok(work.await.map_err(StoreError::from)??)
+    Ok(work.await??)
 }
 
 /// Users without passwords: the whole collection is read, and the query is answered in memory. Returns the page, and
@@ -295,23 +282,16 @@ pub async fn described(
 async fn users(services: &Services, query: FindQuery) -> Result<(Documents, u64), ServiceError> {
     let all = FindQuery::new(Filter::all(), query.max_time);
     let chunks: Vec<Documents> = services.store.chunks(USERS, &all).await?.documents.try_collect().await?;
-    let page = admission::work(move |means| page_of(&chunks, &query, means)).await.map_err(StoreError::from)?;
+    let page = admission::work(move |means| page_of(&chunks, &query, means)).await?;
     Ok(page?)
 }
 
 fn page_of(chunks: &[Documents], query: &FindQuery, means: &Means) -> Result<(Documents, u64), StoreError> {
     means.hold(chunks.iter().map(Documents::bytes).sum::<usize>() * 2)?;
-    let users: Vec<RawDocumentBuf> = chunks.iter().flat_map(Documents::iter).map(without_password).collect();
+    let users: Vec<RawDocumentBuf> =
+        chunks.iter().flat_map(Documents::iter).map(|user| without(user, &["password"])).collect();
     let page = evaluate::page_of(users.iter().map(|user| &**user), query, means)?;
     Ok((page.documents, page.total))
-}
-
-fn without_password(stored: &RawDocument) -> RawDocumentBuf {
-    let mut shown = RawDocumentBuf::new();
-    for (name, value) in stored.iter().flatten().filter(|(name, _)| name.as_str() != "password") {
-        shown.append(name, value);
-    }
-    shown
 }
 
 #[cfg(test)]
@@ -330,7 +310,7 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        let filter = |filter| Filter::parse(&filter, &Limits::NONE).expect("a filter");
+        let filter = |filter| Filter::ours(&filter);
         let asked = |filter, sort| {
             let query = FindQuery::new(filter, Duration::from_secs(9)).sorted(sort);
             page_of(std::slice::from_ref(&users), &query, &Means::default()).expect("a page")

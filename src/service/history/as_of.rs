@@ -21,7 +21,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::past::{Back, Moment, Past, PastState, Visitor, of_entries};
 use super::resources::{RESOURCES, unreadable};
 use crate::admission::{self, Share};
-use crate::domain::document::raw;
+use crate::domain::document::{number, raw};
 use crate::query::{Budget, Filter, Sort, SortValue};
 use crate::store::collections::TYPES;
 use crate::store::inspection::Finding;
@@ -216,7 +216,7 @@ impl AsOf {
         if are_all_changed(filter, changed) {
             return Ok(0);
         }
-        let of_changed = filter.clone().and(Filter::one_of("public_id", bson_ids(changed)));
+        let of_changed = filter.clone().and(Filter::one_of("public_id", changed.iter().copied()));
         match self.inner.count(collection, &of_changed, max_time).await {
             // The filter fails on one as it is now. It may not have failed then.
             Err(StoreError::Query { .. }) => {
@@ -384,11 +384,7 @@ impl Merging {
 
 /// The question, of those documents alone that are as they were.
 fn unchanged(filter: Filter, changed: &Ids) -> Filter {
-    filter.and(Filter::none_of("public_id", bson_ids(changed)))
-}
-
-fn bson_ids(ids: &Ids) -> Vec<Bson> {
-    ids.iter().copied().map(Bson::Int64).collect()
+    filter.and(Filter::none_of("public_id", changed.iter().copied()))
 }
 
 /// Whether the filter asks only for ids that were different then.
@@ -401,13 +397,12 @@ fn ids_of(filter: &Document) -> Option<Vec<i64>> {
     if let Some(parts) = filter.get("$and").and_then(Bson::as_array) {
         return parts.iter().filter_map(Bson::as_document).find_map(ids_of);
     }
-    let whole = |value: &Bson| value.as_i64().or_else(|| value.as_i32().map(i64::from));
     match filter.get("public_id")? {
         Bson::Document(condition) => match condition.get("$eq") {
-            Some(id) => Some(vec![whole(id)?]),
-            None => condition.get_array("$in").ok()?.iter().map(whole).collect(),
+            Some(id) => Some(vec![number(id)?]),
+            None => condition.get_array("$in").ok()?.iter().map(number).collect(),
         },
-        id => Some(vec![whole(id)?]),
+        id => Some(vec![number(id)?]),
     }
 }
 

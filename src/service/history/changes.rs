@@ -143,9 +143,9 @@ pub async fn heard(services: &Services, caller: &Caller, question: &Question) ->
         resources.retain(|resource| *resource == "objects");
         heard = of_entries(OBJECTS, filter);
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let former = services.feed.former_types().await?;
-    heard = heard.and(Filter::one_of("resource", resources.into_iter().map(Into::into).collect()));
+    heard = heard.and(Filter::one_of("resource", resources));
     Ok(match visible(caller, &types, &former) {
         Some(visible) => heard.and(visible),
         None => heard,
@@ -279,7 +279,7 @@ impl<'a> Teller<'a> {
             let budget = Budget::until(Instant::now().checked_add(MOST_PER_EVENT)).within(means);
             judged(&event, filter.as_ref(), (view, &plain), &budget)
         };
-        Ok(admission::work_if(is_large, judge).await.map_err(StoreError::from)??)
+        Ok(admission::work_if(is_large, judge).await??)
     }
 }
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use bson::{DateTime, doc};
 
-use super::resources::condition;
 use crate::domain::document::{integer, raw};
-use crate::query::Sort;
+use crate::query::{Filter, Sort};
 use crate::store::collections::HISTORY;
 use crate::store::{Change, FindQuery, Numbered, Store, StoreError};
 
@@ -70,7 +69,7 @@ impl Newest {
 
 /// The sequence up to which entries were made before this time, although their times may be later; 0 if there are none.
 pub(super) async fn made_before(store: &dyn Store, time: DateTime, max_time: Duration) -> Result<i64, StoreError> {
-    let notes = condition(&doc! { "made_by": { "$gt": 0_i64 }, "time": { "$lte": time }, "until": { "$gt": time } });
-    let query = FindQuery::new(notes, max_time).sorted(Sort::by("made_by", true)).limited(1);
-    Ok(store.find(HISTORY, &query).await?.first().and_then(|note| integer(note, "made_by")).unwrap_or_default())
+    let notes = Filter::ours(&doc! { "made_by": { "$gt": 0_i64 }, "time": { "$lte": time }, "until": { "$gt": time } });
+    let last = FindQuery::new(notes, max_time).sorted(Sort::by("made_by", true));
+    Ok(store.first(HISTORY, last).await?.and_then(|note| integer(&note, "made_by")).unwrap_or_default())
 }

@@ -1,7 +1,6 @@
 //! What differs between two moments of an object.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, doc};
@@ -60,7 +59,7 @@ pub async fn diff_object(
         None => None,
     };
     let later = later.as_ref().unwrap_or(services);
-    let present = types_of(services).await?;
+    let present = services.current_types().await?;
     let state = async |services: &Services| match get_object(services, caller, id).await {
         Ok(object) => Ok(Some(object)),
         Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => Ok(None),
@@ -70,7 +69,7 @@ pub async fn diff_object(
     let Some(type_id) = after.as_ref().or(before.as_ref()).and_then(|object| integer(object, "type_id")) else {
         return Err(ServiceError::not_found(Objects::NOT_FOUND, id));
     };
-    let (types_then, types) = (types_of(&earlier).await?, types_of(later).await?);
+    let (types_then, types) = (earlier.current_types().await?, later.current_types().await?);
     let labels = types.get(type_id).cloned();
     // A value shows on both sides or on none: else one that did not change would seem to have changed.
     let mut plain = plain_fields((&present, &types), after.as_deref().or(before.as_deref()));
@@ -110,10 +109,6 @@ pub async fn diff_object(
     }
     let conceal = |object: Option<RawDocumentBuf>| object.map(|object| concealed(&object, &plain)).transpose();
     Ok(ObjectDiff { before: conceal(before)?, after: conceal(after)?, fields })
-}
-
-async fn types_of(services: &Services) -> Result<Arc<Types>, ServiceError> {
-    services.types.current(&*services.store, services.max_time).await
 }
 
 /// The fields of the object whose values may show: those that its type had then and has today, but passwords.

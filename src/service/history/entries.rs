@@ -12,7 +12,7 @@ use super::former::FormerTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
 use super::plain::PlainFields;
-use super::resources::{condition, resource_of, unreadable};
+use super::resources::{resource_of, unreadable};
 use crate::domain::document::{raw, text};
 use crate::domain::object_fields::HIDDEN;
 use crate::history::entry::Action;
@@ -27,7 +27,7 @@ use crate::service::services::Services;
 use crate::service::types::catalog::Types;
 use crate::service::types::late;
 use crate::store::collections::LOGS;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{Documents, StoreError};
 
 /// The members by which entries can be filtered, sorted and projected. What else they have holds old values.
 pub const KNOWN: [&str; 12] = [
@@ -70,8 +70,7 @@ pub async fn history_of<R: Resource>(
     let visible = visible(caller, &types, &former);
     let seen = visible.clone().map_or_else(|| own.clone(), |visible| own.clone().and(visible));
     let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
-    let any = FindQuery::new(seen, services.max_time).limited(1);
-    if !is_visible && services.store.find(LOGS, &any).await?.is_empty() {
+    if !is_visible && !services.store.has_any(LOGS, seen, services.max_time).await? {
         return Err(ServiceError::not_found(R::NOT_FOUND, public_id));
     }
     query.filter = own.and(query.filter);
@@ -153,11 +152,10 @@ fn shown_entry(plain: &PlainFields, entry: &RawDocument) -> Result<RawDocumentBu
 pub(super) fn visible(caller: &Caller, types: &Types, former: &FormerTypes) -> Option<Filter> {
     let (reused, gone): (Vec<_>, Vec<_>) =
         former.hidden_from(caller.group_id).partition(|(id, _)| types.get(*id).is_some());
-    let gone: Vec<Bson> = gone.into_iter().map(|(id, _)| Bson::Int64(id)).collect();
-    let gone = (!gone.is_empty()).then(|| Filter::none_of("type_id", gone));
+    let gone = (!gone.is_empty()).then(|| Filter::none_of("type_id", gone.into_iter().map(|(id, _)| id)));
     let before: Vec<Document> =
         reused.into_iter().map(|(id, until)| doc! { "type_id": id, "sequence": { "$lte": until } }).collect();
-    let reused = (!before.is_empty()).then(|| condition(&doc! { "$nor": before }));
+    let reused = (!before.is_empty()).then(|| Filter::ours(&doc! { "$nor": before }));
     [types.visible_to(caller), gone, reused].into_iter().flatten().reduce(Filter::and)
 }
 

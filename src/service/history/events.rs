@@ -64,7 +64,7 @@ async fn shown(
         let page: Documents = std::iter::once(document).collect();
         // Without a right no caller sees passwords, those of referenced objects included; access lists check the group.
         let eyes = Caller { rights: Arc::default(), ..caller.clone() };
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         let views = rendering::render_objects(services, &eyes, (&page, types), Views::default()).await?;
         let view = views.iter().next().map(serde_json::from_slice).transpose();
         return Ok(view.unwrap_or_default().unwrap_or_default());
@@ -77,5 +77,5 @@ async fn shown(
             .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") })?;
         Ok::<Value, StoreError>(serde_json::from_slice(&json).unwrap_or_default())
     };
-    Ok(admission::work_if(is_large, write).await.map_err(StoreError::from)??)
+    Ok(admission::work_if(is_large, write).await??)
 }

@@ -18,10 +18,10 @@ pub use super::channels::{Batch, Event, Kind, Known, Position, Subscription};
 use super::former::FormerTypes;
 use super::kept::{has_sequence, kept, last};
 use super::past::{Back, Moment, PastState, TOO_MUCH, Visitor};
-use super::resources::{RESOURCES, condition, unreadable};
+use super::resources::RESOURCES;
 use crate::admission::{Place, Places};
 use crate::domain::document::{integer, text};
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -268,10 +268,12 @@ impl Feed {
         which: &Filter,
         most: u64,
     ) -> Result<Vec<RawDocumentBuf>, StoreError> {
-        let between = condition(&doc! { "sequence": { "$gt": position, "$lte": until } });
+        let between = Filter::ours(&doc! { "sequence": { "$gt": position, "$lte": until } });
         let filter = has_sequence().and(between).and(which.clone());
-        let mut query = FindQuery::new(filter, self.max_time).sorted(Sort::by("sequence", false)).limited(most);
-        query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
+        let query = FindQuery::new(filter, self.max_time)
+            .sorted(Sort::by("sequence", false))
+            .limited(most)
+            .showing(&read_members());
         let found = self.store.find(LOGS, &query).await?;
         Ok(found.iter().map(RawDocument::to_owned).collect())
     }

@@ -4,7 +4,7 @@
 use bson::doc;
 
 use super::heads::of_this_service;
-use super::resources::condition;
+use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::resource;
 use crate::service::services::Services;
@@ -24,7 +24,7 @@ const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 /// Errors of the store.
 pub async fn forget(services: &Services, user_id: i64) -> Result<(), ServiceError> {
     let named = doc! { "user_id": user_id, "user_name": { "$exists": true, "$ne": FORGOTTEN } };
-    let named = of_this_service().and(condition(&named));
+    let named = of_this_service().and(Filter::ours(&named));
     loop {
         let query = FindQuery::new(named.clone(), services.max_time).limited(AT_ONCE);
         let found = as_fits(&*services.store, LOGS, query, AT_ONCE_BYTES).await?;

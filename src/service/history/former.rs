@@ -15,7 +15,7 @@ use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, text};
 use crate::domain::object_type::ObjectType;
 use crate::history::entry::{Action, STATE_BYTES, state_in};
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::collections::{LOGS, TYPES};
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -53,16 +53,15 @@ impl FormerTypes {
     /// # Errors
     /// Errors of the store.
     pub(super) async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
-        let mut query = FindQuery::new(of_kind("types"), max_time).sorted(Sort::by("sequence", false));
-        query.projection = Some(Projection::parse(&read_members(), &query.filter).map_err(unreadable)?);
+        let mut query =
+            FindQuery::new(of_kind("types"), max_time).sorted(Sort::by("sequence", false)).showing(&read_members());
         query.is_counted = false;
         let mut former = Self::default();
         let mut entries = store.chunks(LOGS, &query).await?.documents;
         while let Some(chunk) = entries.try_next().await? {
             chunk.iter().try_for_each(|entry| former.note(entry))?;
         }
-        let mut all = FindQuery::new(Filter::all(), max_time);
-        all.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &all.filter).map_err(unreadable)?);
+        let all = FindQuery::new(Filter::all(), max_time).showing(&doc! { "public_id": 1 });
         let stored = store.find(TYPES, &all).await?;
         let there: BTreeSet<i64> = stored.iter().filter_map(|stored| integer(stored, "public_id")).collect();
         // Another tool deleted these, and nothing has noticed it yet.

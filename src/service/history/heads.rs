@@ -7,7 +7,6 @@ use bson::raw::RawDocument;
 use bson::{Bson, DateTime, bson, doc};
 use futures::TryStreamExt;
 
-use super::resources::condition;
 use crate::domain::document::integer;
 use crate::history::entry::Head;
 use crate::query::{Filter, Limits, Pipeline, Sort};
@@ -34,9 +33,8 @@ pub(super) async fn of(
         };
         if ids.len() == 1 {
             let filter = of_kind(kind).and(Filter::equals("public_id", ids.remove(0)));
-            let newest = FindQuery::new(filter, max_time).sorted(Sort::by("number", true)).limited(1);
-            let found = store.find(LOGS, &newest).await?;
-            found.iter().for_each(|entry| note(integer(entry, "public_id"), entry));
+            let newest = FindQuery::new(filter, max_time).sorted(Sort::by("number", true));
+            store.first(LOGS, newest).await?.iter().for_each(|entry| note(integer(entry, "public_id"), entry));
             continue;
         }
         let mut chunks = store.aggregate(LOGS, &AggregateQuery::new(newest(kind, ids)?, max_time)).await?;
@@ -71,5 +69,5 @@ pub(super) fn of_kind(kind: &str) -> Filter {
 
 /// The entries of this service; DATAGERRY's have no resource.
 pub(super) fn of_this_service() -> Filter {
-    condition(&doc! { "resource": { "$exists": true } })
+    Filter::ours(&doc! { "resource": { "$exists": true } })
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use bson::{DateTime, Document, doc};
 
 use super::clocks::TOLERANCE;
-use super::resources::condition;
 use crate::domain::document::{integer, raw};
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
@@ -47,18 +46,14 @@ pub async fn kept(store: &dyn Store, max_time: Duration) -> Result<Option<(DateT
 /// # Errors
 /// Errors of the store.
 pub async fn move_to(store: &dyn Store, since: (DateTime, i64), max_time: Duration) -> Result<(), StoreError> {
-    let document = || raw(&doc! { "_id": KEPT, "time": since.0, "sequence": since.1 });
-    let change = match kept_document(store, max_time).await? {
-        None => Change::Insert { collection: HISTORY, document: document() },
-        Some(before) => Change::Replace { collection: HISTORY, before, after: document() },
-    };
+    let after = raw(&doc! { "_id": KEPT, "time": since.0, "sequence": since.1 });
+    let change = Change::put(HISTORY, kept_document(store, max_time).await?, after);
     store.commit(Unit::of(change)).await.map(drop)
 }
 
 /// The document with this, as it is stored.
 pub(super) async fn kept_document(store: &dyn Store, max_time: Duration) -> Result<Option<RawDocumentBuf>, StoreError> {
-    let query = FindQuery::new(Filter::equals("_id", KEPT), max_time).limited(1);
-    Ok(store.find(HISTORY, &query).await?.first().map(RawDocument::to_owned))
+    store.first(HISTORY, FindQuery::new(Filter::equals("_id", KEPT), max_time)).await
 }
 
 /// Up to which sequence entries come before this time; nothing where none does.
@@ -67,8 +62,8 @@ pub(super) async fn last_before(
     limit: DateTime,
     max_time: Duration,
 ) -> Result<Option<i64>, StoreError> {
-    let entries = async |condition_on_time: &Document, most: u64| {
-        let own = has_sequence().and(condition(condition_on_time));
+    let entries = async |on_time: &Document, most: u64| {
+        let own = has_sequence().and(Filter::ours(on_time));
         let query = FindQuery::new(own, max_time).sorted(Sort::by("time", false).then("sequence", false)).limited(most);
         store.find(LOGS, &query).await
     };
@@ -107,17 +102,14 @@ pub async fn behind_entries(
 
 /// The newest time of an entry.
 pub(super) async fn newest_time(store: &dyn Store, max_time: Duration) -> Result<Option<DateTime>, StoreError> {
-    let query =
-        FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true).then("sequence", true)).limited(1);
-    let found = store.find(LOGS, &query).await?;
-    Ok(found.first().and_then(|entry| entry.get_datetime("time").ok()))
+    let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("time", true).then("sequence", true));
+    Ok(store.first(LOGS, query).await?.and_then(|entry| entry.get_datetime("time").ok()))
 }
 
 /// The last sequence, of an entry that is stored or of one that is no longer kept; 0 where there never was an entry.
 pub(in crate::service) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
-    let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true)).limited(1);
-    let found = store.find(LOGS, &query).await?;
-    let last = found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
+    let newest = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true));
+    let last = store.first(LOGS, newest).await?.and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default();
     Ok(kept(store, max_time).await?.map_or(last, |(_, sequence)| last.max(sequence)))
 }
 
@@ -129,13 +121,12 @@ pub(in crate::service) async fn last_of_type(
 ) -> Result<i64, StoreError> {
     let own = Filter::equals("resource", "types").and(Filter::equals("public_id", id));
     let own = own.and(Filter::equals("action", Action::Migrate.name()));
-    let newest = FindQuery::new(own, max_time).sorted(Sort::by("number", true)).limited(1);
-    let found = store.find(LOGS, &newest).await?;
-    Ok(found.first().and_then(|entry| integer(entry, "sequence")).unwrap_or_default())
+    let newest = FindQuery::new(own, max_time).sorted(Sort::by("number", true));
+    Ok(store.first(LOGS, newest).await?.and_then(|entry| integer(&entry, "sequence")).unwrap_or_default())
 }
 
 /// The entries of this service, for their index: DATAGERRY's have no sequence. A bound instead of `$exists`, as MongoDB then
 /// counts the keys of the index without their documents.
 pub(super) fn has_sequence() -> Filter {
-    condition(&doc! { "sequence": { "$gt": 0_i64 } })
+    Filter::ours(&doc! { "sequence": { "$gt": 0_i64 } })
 }

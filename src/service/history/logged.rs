@@ -1,5 +1,7 @@
 //! Entries of objects in the lists that DATAGERRY's clients know: of one object, of those that are there or gone, of deletions.
 
+use std::collections::BTreeSet;
+
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, bson, doc};
 use futures::TryStreamExt;
@@ -8,11 +10,10 @@ use super::diff::diff_object;
 use super::entries::{list, visible};
 use super::heads::of_kind;
 use super::past::Moment;
-use super::resources::condition;
 use crate::admission;
 use crate::domain::document::integer;
 use crate::history::entry::Action;
-use crate::query::{Filter, Limits, Pipeline, Projection, Sort};
+use crate::query::{Filter, Limits, Pipeline, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -21,7 +22,7 @@ use crate::service::queries::list_query::ListQuery;
 use crate::service::resource::{Listed, Objects, Resource};
 use crate::service::services::Services;
 use crate::store::collections::LOGS;
-use crate::store::{AggregateQuery, FindQuery, StoreError};
+use crate::store::{AggregateQuery, FindQuery};
 
 /// The kind of the resource in entries.
 const KIND: &str = "objects";
@@ -53,7 +54,7 @@ pub async fn of_object(
     get_object(services, caller, public_id).await?;
     let own = doc! { "resource": KIND, "public_id": public_id };
     let theirs = doc! { "log_type": OBJECT_LOG, "object_id": public_id };
-    query.filter = condition(&doc! { "$or": [own, theirs] }).and(query.filter);
+    query.filter = Filter::ours(&doc! { "$or": [own, theirs] }).and(query.filter);
     list(services, caller, services.feed.former_types().await?, &query).await
 }
 
@@ -69,7 +70,7 @@ pub async fn of_objects(
     mut query: ListQuery,
 ) -> Result<Listed, ServiceError> {
     let deletions = Filter::equals("action", Action::Delete.name());
-    let changes = || Filter::none_of("action", vec![Action::Delete.name().into()]);
+    let changes = || Filter::none_of("action", [Action::Delete.name()]);
     let chosen = match of {
         Of::Deletions => deletions,
         Of::Present => changes().and(Filter::none_of("public_id", gone(services, caller, most).await?)),
@@ -80,9 +81,8 @@ pub async fn of_objects(
 }
 
 /// The ids of visible objects that were deleted and are not there.
-async fn gone(services: &Services, caller: &Caller, most: u64) -> Result<Vec<Bson>, ServiceError> {
-    let (types, former) =
-        (services.types.current(&*services.store, services.max_time).await?, services.feed.former_types().await?);
+async fn gone(services: &Services, caller: &Caller, most: u64) -> Result<BTreeSet<i64>, ServiceError> {
+    let (types, former) = (services.current_types().await?, services.feed.former_types().await?);
     let deletions = of_kind(KIND).and(Filter::equals("action", Action::Delete.name()));
     let deletions = match visible(caller, &types, &former) {
         Some(visible) => deletions.guarded_by(visible),
@@ -92,23 +92,22 @@ async fn gone(services: &Services, caller: &Caller, most: u64) -> Result<Vec<Bso
     let ids = Pipeline::parse(&ids, &Limits::NONE, services.now())?;
     let query = AggregateQuery::new(Pipeline::matching(deletions).then(ids), services.max_time);
     let mut chunks = services.store.aggregate(LOGS, &query).await?;
-    let mut gone = std::collections::BTreeSet::new();
+    let mut gone = BTreeSet::new();
     while let Some(chunk) = chunks.try_next().await? {
-        admission::current().hold(chunk.len() * 2 * size_of::<Bson>()).map_err(StoreError::from)?;
+        admission::current().hold(chunk.len() * 2 * size_of::<Bson>())?;
         gone.extend(chunk.iter().filter_map(|entry| integer(entry, "_id")));
         if gone.len() as u64 > most {
             let message = format!("more than {most} objects were deleted; ask for the log of one object");
             return Err(ServiceError::refused(ErrorCode::ParameterInvalid, message));
         }
     }
-    let filter = Filter::one_of("public_id", gone.iter().copied().map(Bson::Int64).collect());
-    let mut query = FindQuery::new(filter, services.max_time);
-    query.projection = Some(Projection::parse(&doc! { "_id": 0, "public_id": 1 }, &Filter::all())?);
+    let filter = Filter::one_of("public_id", gone.iter().copied());
+    let query = FindQuery::new(filter, services.max_time).showing(&doc! { "_id": 0, "public_id": 1 });
     let again = services.store.find(Objects::COLLECTION, &query).await?;
     for object in again.iter() {
         gone.remove(&integer(object, "public_id").unwrap_or_default());
     }
-    Ok(gone.into_iter().map(Bson::Int64).collect())
+    Ok(gone)
 }
 
 /// The entry with this sequence, if it is of an object and the caller may see it.
@@ -132,9 +131,8 @@ pub async fn edits(
     public_id: i64,
     most: u64,
 ) -> Result<Vec<RawDocumentBuf>, ServiceError> {
-    let others = [Action::Create, Action::Delete, Action::ActiveChange].map(|action| action.name().into());
-    let filter =
-        of_kind(KIND).and(Filter::equals("public_id", public_id)).and(Filter::none_of("action", others.into()));
+    let others = [Action::Create, Action::Delete, Action::ActiveChange].map(Action::name);
+    let filter = of_kind(KIND).and(Filter::equals("public_id", public_id)).and(Filter::none_of("action", others));
     first(services, caller, filter, most).await
 }
 
@@ -161,11 +159,11 @@ pub async fn entry_of_datagerry(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let absent = || ServiceError::not_found(ErrorCode::NotFound, public_id);
     let filter = Filter::equals("public_id", public_id).and(Filter::equals("log_type", OBJECT_LOG));
-    let found = services.store.find(LOGS, &FindQuery::new(filter, services.max_time).limited(1)).await?;
-    let entry = found.first().ok_or_else(absent)?;
-    let object = integer(entry, "object_id").ok_or_else(absent)?;
+    let found = services.store.first(LOGS, FindQuery::new(filter, services.max_time)).await?;
+    let entry = found.ok_or_else(absent)?;
+    let object = integer(&entry, "object_id").ok_or_else(absent)?;
     match get_object(services, caller, object).await {
-        Ok(_) => Ok(entry.to_owned()),
+        Ok(_) => Ok(entry),
         Err(ServiceError::Refused { .. }) => Err(absent()),
         Err(error) => Err(error),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bson::DateTime;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 
 use super::as_of::{AccessLists, Known};
 use super::clocks::{self, latest};
@@ -161,8 +161,7 @@ async fn unseen_change<R: Resource>(
     let Some(kind) = resource_of(R::COLLECTION) else { return Ok(None) };
     let heads = heads::of(store, &BTreeSet::from([(kind, id)]), max_time).await?;
     let Some(head) = heads.get(&(kind, id)) else { return Ok(None) };
-    let query = FindQuery::new(Filter::equals("public_id", id), max_time).limited(1);
-    let present = store.find(R::COLLECTION, &query).await?.first().map(RawDocument::to_owned);
+    let present = store.first(R::COLLECTION, FindQuery::new(Filter::equals("public_id", id), max_time)).await?;
     let is_seen = head.state == present.as_deref().map(state_of);
     Ok((!is_seen).then(|| Past { state: PastState::Unknown, last: present.clone(), present }))
 }

@@ -12,12 +12,12 @@ use bson::{Bson, DateTime, Document, bson, doc};
 use futures::TryStreamExt;
 
 use super::heads::of_kind;
-use super::resources::{condition, resource_of, unreadable};
+use super::resources::{resource_of, unreadable};
 use crate::admission::{self, Means, Share, Ticket};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::{Action, Head, state_of};
 use crate::history::patch::apply;
-use crate::query::{Budget, Filter, Projection, Sort};
+use crate::query::{Budget, Filter, Sort};
 use crate::store::collections::{LOGS, OBJECTS};
 use crate::store::{Chunks, Documents, FindQuery, Store, StoreError, chunks_of};
 
@@ -86,7 +86,7 @@ impl Moment {
                 doc! { "time": { "$gt": time, "$lte": latest }, "sequence": { "$gt": sequence } }
             }
         };
-        condition(&document)
+        Filter::ours(&document)
     }
 }
 
@@ -162,9 +162,8 @@ impl<'s> Back<'s> {
     /// # Errors
     /// [`StoreError::Query`] when too much has changed since, and errors of the store.
     pub(super) async fn ids(&self, which: Filter) -> Result<Vec<i64>, StoreError> {
-        let mut query = self.query(self.entries.clone().and(which)).limited(MOST_ENTRIES + 1);
-        let only_id = Projection::parse(&doc! { "_id": 0, "public_id": 1 }, &query.filter).map_err(unreadable)?;
-        query.projection = Some(only_id);
+        let query = self.query(self.entries.clone().and(which)).limited(MOST_ENTRIES + 1);
+        let query = query.showing(&doc! { "_id": 0, "public_id": 1 });
         let found = self.store.find(LOGS, &query).await?;
         if found.len() as u64 > MOST_ENTRIES {
             return Err(too_much());
@@ -202,7 +201,7 @@ impl<'s> Back<'s> {
     /// Errors of the store.
     pub(super) async fn read(&self, ids: &[i64]) -> Result<Option<Read>, StoreError> {
         let is_alone = ids.len() <= 1;
-        let these = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+        let these = Filter::one_of("public_id", ids.iter().copied());
         // The documents first: then the entries have what made them.
         let (present, documents) = match self.found(self.collection, self.query(these.clone()), is_alone).await? {
             Some((chunks, bytes)) => (crate::store::gathered(chunks, usize::MAX).await?, bytes),
@@ -423,7 +422,7 @@ pub(super) fn of_entries(collection: &str, question: &Filter) -> Filter {
     let mut parts = Vec::new();
     let members = if collection == OBJECTS { &["public_id", "type_id"][..] } else { &["public_id"] };
     collect(question.document(), members, &mut parts);
-    if parts.is_empty() { Filter::all() } else { condition(&doc! { "$and": parts }) }
+    if parts.is_empty() { Filter::all() } else { Filter::ours(&doc! { "$and": parts }) }
 }
 
 fn collect(question: &Document, members: &[&str], parts: &mut Vec<Bson>) {

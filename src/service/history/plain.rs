@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bson::Document;
 use bson::raw::RawDocument;
-use bson::{Bson, Document};
 
 use super::former::FormerTypes;
 use super::heads::of_kind;
@@ -71,7 +71,7 @@ impl PlainFields {
                 if found.len() <= FEW {
                     turned_back(&types, &ids, &found)?
                 } else {
-                    admission::work(move |_| turned_back(&types, &ids, &found)).await.map_err(StoreError::from)??
+                    admission::work(move |_| turned_back(&types, &ids, &found)).await??
                 }
             }
             // Too many to roll back. What the type was before its last change stays unknown.
@@ -107,7 +107,7 @@ impl PlainFields {
 
     /// The entries of these types after a sequence; nothing if they are too many.
     async fn changes_since(&self, since: i64, ids: &[i64]) -> Result<Option<Documents>, StoreError> {
-        let ids = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+        let ids = Filter::one_of("public_id", ids.iter().copied());
         let filter = of_kind("types").and(Moment::Sequence(since).later()).and(ids);
         let mut query = FindQuery::new(filter, self.max_time).limited(MOST_ENTRIES + 1);
         query.max_bytes = MOST_BYTES;

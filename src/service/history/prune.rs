@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocument;
 use bson::{Binary, Bson, DateTime, Document, doc};
 
 use super::heads::{self, Key, of_kind, of_this_service};
 use super::kept::{kept_document, last_before};
-use super::resources::{RESOURCES, condition, unreadable};
+use super::resources::{RESOURCES, unreadable};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::Head;
 use crate::query::{Filter, Sort};
@@ -30,10 +30,10 @@ const AT_ONCE_BYTES: usize = 4 * 1024 * 1024;
 pub async fn prune(store: &dyn Store, limit: DateTime, max_time: Duration) -> Result<u64, StoreError> {
     let Some(last) = last_before(store, limit, max_time).await? else { return Ok(0) };
     move_limit(store, limit, last, max_time).await?;
-    let old = condition(&doc! { "time": { "$lt": limit } });
+    let old = Filter::ours(&doc! { "time": { "$lt": limit } });
     let (mut position, mut removed) = (0_i64, 0);
     loop {
-        let behind = condition(&doc! { "sequence": { "$gt": position, "$lte": last } });
+        let behind = Filter::ours(&doc! { "sequence": { "$gt": position, "$lte": last } });
         let query = FindQuery::new(of_this_service().and(old.clone()).and(behind), max_time);
         let query = query.sorted(Sort::by("sequence", false)).limited(AT_ONCE);
         let found = as_fits(store, LOGS, query, AT_ONCE_BYTES).await?;
@@ -95,7 +95,7 @@ async fn unit_of<'e>(
             count += 1;
         }
         if last.number < newest.number
-            && let Some(before) = numbered(store, key, last.number + 1, max_time).await?
+            && let Some(before) = store.first(LOGS, FindQuery::new(numbered(key, last.number + 1), max_time)).await?
         {
             let mut after = Document::try_from(&*before).map_err(unreadable)?;
             let hash = Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: last.hash.to_vec() };
@@ -107,13 +107,6 @@ async fn unit_of<'e>(
 }
 
 /// The entry of a resource with this number.
-async fn numbered(
-    store: &dyn Store,
-    (kind, id): Key,
-    number: i32,
-    max_time: Duration,
-) -> Result<Option<RawDocumentBuf>, StoreError> {
-    let filter = of_kind(kind).and(Filter::equals("public_id", id)).and(Filter::equals("number", number));
-    let found = store.find(LOGS, &FindQuery::new(filter, max_time).limited(1)).await?;
-    Ok(found.first().map(RawDocument::to_owned))
+fn numbered((kind, id): Key, number: i32) -> Filter {
+    of_kind(kind).and(Filter::equals("public_id", id)).and(Filter::equals("number", number))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document, RawDocument};
 
-use super::resources::{condition, unreadable};
+use super::resources::unreadable;
 use crate::domain::document::raw;
 use crate::query::Filter;
 use crate::store::{Change, Condition, FindQuery, IndexSpec, Store, StoreError, Unit, collections, scope_version};
@@ -17,8 +17,8 @@ use crate::store::{Change, Condition, FindQuery, IndexSpec, Store, StoreError, U
 pub(super) async fn rehearsed(store: &dyn Store, unit: &Unit, max_time: Duration) -> Result<(), StoreError> {
     for (index, condition) in unit.conditions.iter().enumerate() {
         let holds = match condition {
-            Condition::Exists { collection, filter } => is_any(store, collection, filter.clone(), max_time).await?,
-            Condition::None { collection, filter } => !is_any(store, collection, filter.clone(), max_time).await?,
+            Condition::Exists { collection, filter } => store.has_any(collection, filter.clone(), max_time).await?,
+            Condition::None { collection, filter } => !store.has_any(collection, filter.clone(), max_time).await?,
             Condition::Unchanged { scope, at } => scope_version(store, scope, max_time).await? == *at,
         };
         if !holds {
@@ -28,8 +28,7 @@ pub(super) async fn rehearsed(store: &dyn Store, unit: &Unit, max_time: Duration
     for change in &unit.changes {
         if let Change::Replace { before, .. } | Change::Delete { before, .. } = change {
             let own = Filter::equals("_id", id_of(&decoded(before)?));
-            let found = store.find(change.collection(), &FindQuery::new(own, max_time).limited(1)).await?;
-            if found.first() != Some(&**before) {
+            if store.first(change.collection(), FindQuery::new(own, max_time)).await?.as_ref() != Some(before) {
                 return Err(StoreError::Stale);
             }
         }
@@ -56,8 +55,8 @@ async fn refuse_taken(
         // Keys of unique indexes are members, not paths. A missing one counts as null.
         let value = |path: &str| document.get(path).cloned().unwrap_or(Bson::Null);
         let keys = index.keys.iter().map(|key| Filter::equals(key.path, value(key.path)));
-        let others = keys.fold(held.and(Filter::none_of("_id", vec![id_of(document)])), Filter::and);
-        if is_any(store, collection, others, max_time).await? {
+        let others = keys.fold(held.and(Filter::none_of("_id", [id_of(document)])), Filter::and);
+        if store.has_any(collection, others, max_time).await? {
             return Err(StoreError::Duplicate { collection: collection.to_owned(), key: index.name.to_owned() });
         }
     }
@@ -66,11 +65,7 @@ async fn refuse_taken(
 
 /// The documents that a partial index holds; all for any other index.
 fn held_by(index: &IndexSpec) -> Filter {
-    condition(&index.partial.iter().map(|equals| (equals.path.to_owned(), equals.value.into())).collect())
-}
-
-async fn is_any(store: &dyn Store, collection: &str, filter: Filter, max_time: Duration) -> Result<bool, StoreError> {
-    Ok(!store.find(collection, &FindQuery::new(filter, max_time).limited(1)).await?.is_empty())
+    Filter::ours(&index.partial.iter().map(|equals| (equals.path.to_owned(), equals.value.into())).collect())
 }
 
 fn id_of(document: &Document) -> Bson {

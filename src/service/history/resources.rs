@@ -1,8 +1,5 @@
 //! The resources that have a history.
 
-use bson::Document;
-
-use crate::query::{Filter, Limits};
 use crate::store::StoreError;
 use crate::store::collections::{CATEGORIES, OBJECTS, TYPES};
 
@@ -12,11 +9,6 @@ pub(super) const RESOURCES: [(&str, &str); 3] = [(OBJECTS, "objects"), (TYPES, "
 /// The name of the resource whose documents are in this collection, if they have a history.
 pub(super) fn resource_of(collection: &str) -> Option<&'static str> {
     RESOURCES.iter().find(|(name, _)| *name == collection).map(|(_, resource)| *resource)
-}
-
-/// A condition of the history itself, from known operators alone.
-pub(super) fn condition(document: &Document) -> Filter {
-    Filter::parse(document, &Limits::NONE).expect("the condition is made of known operators")
 }
 
 /// Something in the history cannot be read.

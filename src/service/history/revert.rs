@@ -12,10 +12,10 @@ use super::moments::as_of_read;
 use super::past::{Moment, changes_of, is_unknown};
 use super::resources::unreadable;
 use super::undo::of_changes_of_type;
-use crate::domain::document::integer;
+use crate::domain::document::{integer, only};
 use crate::domain::violation::Violation;
 use crate::history::entry::Action;
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -24,10 +24,10 @@ use crate::service::objects::targets::absent_target;
 use crate::service::objects::visible::VisibleObject;
 use crate::service::objects::{self, restored_object, update_object};
 use crate::service::precondition::IfMatch;
-use crate::service::resource::{self, Categories, Objects, Resource, Types};
+use crate::service::resource::{self, Categories, NewState, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::types::catalog::{self, lets_through};
-use crate::service::types::categories::{restored_category, update_category};
+use crate::service::types::categories::{self, change_category, restored_category};
 use crate::service::types::warnings::Changed;
 use crate::service::types::{restored_type, reverted_type};
 use crate::store::collections::LOGS;
@@ -59,9 +59,9 @@ pub async fn revert_object(
 ) -> Result<VisibleObject, ServiceError> {
     let then = as_of_read::<Objects>(services, (caller, id), revert.to, AccessLists::OfToday).await?;
     let past = objects::get_object(&then, caller, id).await?;
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     refuse_former(&types, &*services.feed.former_types().await?, &past, revert.to)?;
-    let body = taken(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
+    let body = only(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
 
@@ -96,9 +96,9 @@ pub async fn revert_type(
 /// The sequences of the entries since a moment by which a type changed its objects, too.
 async fn migrations_since(services: &Services, id: i64, to: Moment) -> Result<Vec<i64>, ServiceError> {
     let own = of_kind("types").and(Filter::equals("public_id", id)).and(to.later());
-    let with_objects = [Action::Migrate, Action::Revert].map(|action| action.name().into()).to_vec();
-    let mut query = FindQuery::new(own.and(Filter::one_of("action", with_objects)), services.max_time);
-    query.projection = Some(Projection::parse(&doc! { "sequence": 1 }, &query.filter)?);
+    let with_objects = [Action::Migrate, Action::Revert].map(Action::name);
+    let query = FindQuery::new(own.and(Filter::one_of("action", with_objects)), services.max_time)
+        .showing(&doc! { "sequence": 1 });
     let found = services.store.find(LOGS, &query).await?;
     Ok(found.iter().filter_map(|entry| integer(entry, "sequence")).collect())
 }
@@ -115,12 +115,8 @@ pub async fn revert_category(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let then = as_of_read::<Categories>(services, (caller, id), revert.to, AccessLists::OfThen).await?;
     let past = resource::get::<Categories>(&then, id).await?;
-    let body = taken(&resource::decode(&past)?, &["name", "label", "parent", "types", "meta"]);
-    carried_out(revert, update_category(services, id, revert.if_match, &body)).await
-}
-
-fn taken(document: &Document, names: &[&str]) -> Document {
-    names.iter().filter_map(|name| Some(((*name).to_owned(), document.get(name)?.clone()))).collect()
+    let body = only(&resource::decode(&past)?, &categories::MEMBERS);
+    carried_out(revert, change_category(services, id, revert.if_match, NewState::Whole(&body))).await
 }
 
 async fn carried_out<T>(revert: Revert<'_>, work: impl Future<Output = T>) -> T {
@@ -232,9 +228,8 @@ async fn deleted_one<R: Resource>(
 /// The entry of the last deletion under this id.
 async fn last_deletion(services: &Services, kind: &str, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
     let own = Filter::equals("public_id", id).and(Filter::equals("action", Action::Delete.name()));
-    let last = FindQuery::new(of_kind(kind).and(own), services.max_time);
-    let found = services.store.find(LOGS, &last.sorted(Sort::by("number", true)).limited(1)).await?;
-    Ok(found.first().map(RawDocument::to_owned))
+    let last = FindQuery::new(of_kind(kind).and(own), services.max_time).sorted(Sort::by("number", true));
+    Ok(services.store.first(LOGS, last).await?)
 }
 
 /// What a deletion removed.

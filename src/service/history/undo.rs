@@ -13,20 +13,20 @@ use std::sync::Arc;
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 
 use super::author::{as_action, commented};
 use super::entries::visible;
 use super::heads::of_kind;
 use super::past::{by_id, changes_of, is_unknown};
-use super::resources::{condition, unreadable};
+use super::resources::unreadable;
 use crate::admission;
 use crate::domain::acl::Permission;
-use crate::domain::document::{integer, text};
+use crate::domain::document::{integer, only, text};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::history::entry::{Action, state_in, state_of};
 use crate::history::patch::apply;
-use crate::query::{Filter, Projection};
+use crate::query::Filter;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::{ChangedSince, Conflict, ServiceError};
 use crate::service::error_code::ErrorCode;
@@ -159,7 +159,7 @@ impl Own<'_> {
 
     /// The entries of it.
     fn entries(self) -> Filter {
-        condition(&match self {
+        Filter::ours(&match self {
             Self::Request(id) => doc! { "request_id": id, "resource": { "$exists": true } },
             Self::Causes(type_id, causes) => {
                 doc! { "cause": { "$exists": true, "$in": causes }, "resource": "objects", "type_id": type_id }
@@ -246,7 +246,7 @@ pub(super) async fn of_changes_of_type(
         let part = prepared(services, caller, &mut scope, batch).await?;
         whole.conflicts.extend(part.conflicts);
         whole.bytes += part.bytes;
-        admission::current().hold(part.bytes).map_err(StoreError::from)?;
+        admission::current().hold(part.bytes)?;
         whole.include(part.unit);
         if whole.unit.changes.len() > services.store.largest_unit().min(MOST_CHANGES) || whole.bytes > MOST_BYTES {
             let message = "one revert cannot take back all objects that the changes of the type changed; undo the requests \
@@ -290,7 +290,7 @@ async fn attempt(
         whole.conflicts.extend(part.conflicts);
         whole.bytes += part.bytes;
         if is_one_unit {
-            admission::current().hold(part.bytes).map_err(StoreError::from)?;
+            admission::current().hold(part.bytes)?;
             whole.include(part.unit);
         }
         if whole.unit.changes.len() > largest || whole.bytes > MOST_BYTES {
@@ -340,8 +340,9 @@ async fn in_groups(
     scope: &mut Scope<'_>,
     spans: &[Span],
 ) -> Result<u64, ServiceError> {
-    let (mut units, mut rest, mut attempts) = (0, batches(spans).rev_list(), 0);
-    let mut done = 0;
+    let mut rest: Vec<&[Span]> = batches(spans).collect();
+    rest.reverse();
+    let (mut units, mut attempts, mut done) = (0, 0, 0);
     while let Some(batch) = rest.pop() {
         let part = prepared(services, caller, scope, batch).await?;
         if part.bytes > GROUP_BYTES && batch.len() > 1 {
@@ -364,29 +365,15 @@ async fn in_groups(
     Ok(units)
 }
 
-/// A list from which the first is taken last.
-trait RevList<T> {
-    fn rev_list(self) -> Vec<T>;
-}
-
-impl<T, I: Iterator<Item = T>> RevList<T> for I {
-    fn rev_list(self) -> Vec<T> {
-        let mut list: Vec<T> = self.collect();
-        list.reverse();
-        list
-    }
-}
-
 /// What the request did to each resource, as far as the caller may read it.
 async fn spans(services: &Services, caller: &Caller, own: Own<'_>) -> Result<Vec<Span>, ServiceError> {
     let former = services.feed.former_types().await?;
-    let types = services.types.anew(&*services.store, services.max_time).await?;
+    let types = services.types_anew().await?;
     let own = own.entries();
     let filter = visible(caller, &types, &former).map_or_else(|| own.clone(), |visible| own.clone().and(visible));
-    let mut query = FindQuery::new(filter, services.max_time).limited(MOST_ENTRIES + 1);
-    let members =
-        doc! { "_id": 0, "resource": 1, "public_id": 1, "type_id": 1, "number": 1, "state": 1, "changes.created": 1 };
-    query.projection = Some(Projection::parse(&members, &query.filter)?);
+    let query = FindQuery::new(filter, services.max_time).limited(MOST_ENTRIES + 1).showing(
+        &doc! { "_id": 0, "resource": 1, "public_id": 1, "type_id": 1, "number": 1, "state": 1, "changes.created": 1 },
+    );
     let found = services.held(LOGS, query).await?;
     if found.len() as u64 > MOST_ENTRIES {
         let message = format!("the request made more than {MOST_ENTRIES} changes, the most that one undo takes back");
@@ -454,10 +441,9 @@ async fn prepared(
 /// The documents and the entries of these resources since the request; nothing when they are too large together.
 async fn read(services: &Services, spans: &[Span]) -> Result<Option<(Documents, Documents)>, ServiceError> {
     let Some(kind) = spans.first().map(|span| span.kind) else { return Ok(Some(Default::default())) };
-    let ids: Vec<Bson> = spans.iter().map(|span| Bson::Int64(span.id)).collect();
-    let these = Filter::one_of("public_id", ids);
+    let these = Filter::one_of("public_id", spans.iter().map(|span| span.id));
     let begun = spans.iter().map(|span| span.numbers.0).min().unwrap_or_default();
-    let since = condition(&doc! { "number": { "$gte": begun } });
+    let since = Filter::ours(&doc! { "number": { "$gte": begun } });
     let entries = of_kind(kind.name()).and(these.clone()).and(since);
     let most = if spans.len() > 1 { GROUP_BYTES * 2 } else { usize::MAX };
     let mut found = Vec::with_capacity(2);
@@ -609,7 +595,7 @@ async fn objects(
 ) -> Result<(), ServiceError> {
     let now = services.now();
     let type_ids: HashSet<i64> = all.iter().filter_map(|turned| turned.span.type_id).collect();
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let types = services.types_knowing(types, type_ids.iter().copied().collect()).await?;
     let mut taking: HashSet<i64> = HashSet::new();
     for turned in all {
@@ -659,11 +645,11 @@ fn object_back(
     present: Option<&Document>,
 ) -> Result<Document, ServiceError> {
     let names = ["type_id", "author_id", "status", "active", "fields", "views"];
-    let body: Document = names.iter().filter_map(|name| Some(((*name).to_owned(), past.get(name)?.clone()))).collect();
+    let body = only(past, &names);
     // What was stored passes, as what is sent back unchanged does.
     let (input, _) = ObjectInput::read_again(&body, past);
     let stored = object_input::read_fields(past.get("fields"));
-    let accepted = entry.rules.check_again(&stored, &stored).map_err(ServiceError::Violations)?;
+    let accepted = entry.rules.check_again(&stored, &stored)?;
     let mut after = input.updated(present.unwrap_or(past), &accepted.fields, user_id, now);
     if present.is_none() {
         after.insert("version", object_input::counted_on(past, &accepted.fields, true));

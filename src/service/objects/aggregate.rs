@@ -103,7 +103,7 @@ async fn projected(services: &Services, query: &ListQuery, documents: Documents)
         }
         Ok::<_, StoreError>(all)
     });
-    Ok(projected.await.map_err(StoreError::from)??)
+    Ok(projected.await??)
 }
 
 /// What a pipeline makes of the objects that the caller may see; `None`: too many bytes.

@@ -12,7 +12,7 @@ use bson::{Bson, DateTime, Document, cstr, doc};
 
 use super::references::{Left, changeable};
 use super::targets::Targets;
-use super::{exists, remove_found, require_type, takes_objects, unknown_type};
+use super::{remove_found, require_type, takes_objects, unknown_type};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
@@ -239,7 +239,7 @@ pub async fn create_together(
     if violations.is_empty() {
         return Ok(drafts.into_iter().map(|draft| draft.id).collect());
     }
-    Err(ServiceError::Violations(violations))
+    Err(violations.into())
 }
 
 /// Merges the patch (RFC 7396) into each of the objects, their `fields` by name; all or none. Returns their ids.
@@ -303,7 +303,7 @@ pub async fn delete_selected(
 
 /// The selected objects, if their number is the expected one.
 async fn select(services: &Services, caller: &Caller, selection: &Selection) -> Result<Documents, ServiceError> {
-    let mut types = services.types.current(&*services.store, services.max_time).await?;
+    let mut types = services.current_types().await?;
     let found = loop {
         let filter = types.scope(caller, selection.filter.clone());
         let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false));
@@ -361,11 +361,9 @@ async fn unit_of_patch(
     for (before, _, references) in &changes {
         violations.append(of_object(integer(before, "public_id").unwrap_or_default(), targets.dangling(references)));
     }
-    if !violations.is_empty() {
-        return Err(ServiceError::Violations(violations));
-    }
+    violations.none()?;
     let referred: BTreeSet<i64> = references().map(|reference| reference.object_id).collect();
-    let referred = referred.into_iter().map(|id| exists(Objects::COLLECTION, id));
+    let referred = referred.into_iter().map(|id| Condition::exists(Objects::COLLECTION, id));
     let of_types = of_types.into_iter().map(|(id, edited)| takes_objects(id, edited));
     let mut unit = Unit { conditions: referred.chain(of_types).collect(), changes: Vec::new() };
     for (before, after, _) in &changes {
@@ -446,7 +444,7 @@ async fn drafts_of(
     caller: &Caller,
     bodies: Vec<Result<RawDocumentBuf, ServiceError>>,
 ) -> Result<Vec<Result<CheckedObject, ServiceError>>, ServiceError> {
-    let mut types = services.types.current(&*services.store, services.max_time).await?;
+    let mut types = services.current_types().await?;
     let (now, mut room) = (services.now(), MOST_VIOLATIONS);
     let mut items = Vec::with_capacity(bodies.len());
     let mut is_newest = false;
@@ -596,7 +594,7 @@ async fn store(
     let referred: BTreeSet<i64> = references.map(|reference| reference.object_id).collect();
     let of_types = types.iter().map(|(id, edited)| takes_objects(*id, edited.clone()));
     let conditions: Vec<Condition> =
-        of_types.chain(referred.iter().map(|id| exists(Objects::COLLECTION, *id))).collect();
+        of_types.chain(referred.iter().map(|id| Condition::exists(Objects::COLLECTION, *id))).collect();
     for _ in 0..resource::ATTEMPTS {
         let insert = |draft: &CheckedObject| Change::Insert {
             collection: Objects::COLLECTION,

@@ -9,13 +9,13 @@ use crate::admission;
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::ValueKind;
-use crate::query::{Effort, FieldNames, Fields, Limits, Lookup, Projection};
+use crate::query::{Effort, FieldNames, Fields, Limits, Lookup};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
-use crate::store::{FindQuery, StoreError};
+use crate::store::FindQuery;
 
 /// The memory of an id in a question: in its document as it is made and as it is kept, and in its compiled form.
 const BYTES_OF_ID: usize = 4 * size_of::<Bson>();
@@ -31,7 +31,7 @@ struct VisibleFields {
 /// # Errors
 /// Errors of the store when it reads the types.
 pub async fn fields(services: &Services, caller: &Caller) -> Result<Fields, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     Ok(Fields::new(Arc::new(VisibleFields { types, group_id: caller.group_id })))
 }
 
@@ -63,7 +63,7 @@ pub async fn look_up(services: &Services, caller: &Caller, fields: &Fields) -> R
 
 /// The ids of the objects that a lookup finds, as far as the caller may see them.
 async fn found(services: &Services, caller: &Caller, lookup: &Lookup) -> Result<Vec<i64>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let names = VisibleFields { types: Arc::clone(&types), group_id: caller.group_id };
     let fields = Fields::new(Arc::new(names)).looking_up();
     let (filter, now, end) = (lookup.filter(), services.now(), Instant::now().checked_add(services.max_time));
@@ -71,19 +71,20 @@ async fn found(services: &Services, caller: &Caller, lookup: &Lookup) -> Result<
         let (fields, filter) = (fields.clone(), filter.clone());
         let read =
             admission::work(move |means| fields.filter(&filter, &Limits::NONE, now, &Effort::Work(means.clone(), end)));
-        Ok::<_, ServiceError>(read.await.map_err(StoreError::from)??)
+        Ok::<_, ServiceError>(read.await??)
     };
     let mut filter = read().await?;
     if Box::pin(look_up(services, caller, &fields)).await? {
         filter = read().await?;
     }
-    let mut query = FindQuery::new(types.scope(caller, filter), services.max_time).limited(lookup.most as u64 + 1);
-    query.projection = Some(Projection::parse(&doc! { "public_id": 1, "_id": 0 }, &query.filter)?);
+    let query = FindQuery::new(types.scope(caller, filter), services.max_time)
+        .limited(lookup.most as u64 + 1)
+        .showing(&doc! { "public_id": 1, "_id": 0 });
     let objects = services.store.find(Objects::COLLECTION, &query).await?;
     if objects.len() > lookup.most {
         return Err(lookup.too_many.clone().into());
     }
-    admission::current().hold(objects.len() * BYTES_OF_ID).map_err(StoreError::from)?;
+    admission::current().hold(objects.len() * BYTES_OF_ID)?;
     let mut ids: Vec<i64> = objects.iter().filter_map(|object| integer(object, "public_id")).collect();
     ids.sort_unstable();
     Ok(ids)

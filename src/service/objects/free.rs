@@ -10,7 +10,7 @@ use crate::address;
 use crate::domain::acl::Permission;
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_input::read_fields;
-use crate::query::{Filter, Limits, Projection};
+use crate::query::Filter;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -74,8 +74,8 @@ async fn used(
     let asked: Vec<Bson> = addresses.iter().map(Bson::from).collect();
     let condition =
         doc! { "type_id": type_id, "fields": { "$elemMatch": { "name": field, "value": { "$in": asked } } } };
-    let mut query = FindQuery::new(Filter::parse(&condition, &Limits::NONE)?, services.max_time);
-    query.projection = Some(Projection::parse(&doc! { "fields.name": 1, "fields.value": 1 }, &Filter::all())?);
+    let query = FindQuery::new(Filter::ours(&condition), services.max_time)
+        .showing(&doc! { "fields.name": 1, "fields.value": 1 });
     let found = services.held(Objects::COLLECTION, query).await?;
     let mut used = HashSet::new();
     for object in found.iter() {

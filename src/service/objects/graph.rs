@@ -15,7 +15,7 @@ use crate::admission;
 use crate::domain::document::integer;
 use crate::domain::references::references;
 use crate::exchange::graph::{Edge, Graph, GraphFormat, Node};
-use crate::query::{Filter, Limits, Projection};
+use crate::query::Filter;
 use crate::render::summary_line;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
@@ -23,7 +23,7 @@ use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::{TypeEntry, Types, lets_through};
 use crate::service::types::late::types_in;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{Documents, FindQuery};
 
 /// At most this many documents are read on the thread of the request.
 const SHORT: usize = 20;
@@ -73,7 +73,7 @@ pub async fn text_around(
     if graph.nodes.len() <= SHORT {
         return Ok(graph.text(format));
     }
-    Ok(admission::work(move |_| graph.text(format)).await.map_err(StoreError::from)?)
+    Ok(admission::work(move |_| graph.text(format)).await?)
 }
 
 /// The graph around an object.
@@ -172,13 +172,13 @@ impl Walk<'_> {
     async fn beyond(&mut self, level: &[usize], most: usize) -> Result<Vec<Found>, ServiceError> {
         let mut beyond = Vec::new();
         if self.query.direction != Direction::In
-            && let Some(filter) = self.referred(level)?
+            && let Some(filter) = self.referred(level)
         {
             beyond = self.fetch(filter, &[], most).await?;
         }
         if self.query.direction != Direction::Out && beyond.len() < most {
             let pairs = level.iter().map(|place| &self.found[*place].node).map(|node| (node.type_id, node.public_id));
-            if let Some(filter) = referring(&self.types, pairs, |_, _| true)? {
+            if let Some(filter) = referring(&self.types, pairs, |_, _| true) {
                 let known: Vec<i64> = beyond.iter().map(|found| found.node.public_id).collect();
                 let more = self.fetch(filter, &known, most - beyond.len()).await?;
                 beyond.extend(more);
@@ -189,7 +189,7 @@ impl Walk<'_> {
     }
 
     /// The condition for objects to which these refer; nothing where they refer to none that is not known.
-    fn referred(&mut self, level: &[usize]) -> Result<Option<Filter>, ServiceError> {
+    fn referred(&mut self, level: &[usize]) -> Option<Filter> {
         let mut ids: BTreeMap<Vec<i64>, BTreeSet<i64>> = BTreeMap::new();
         let (mut count, mut cut) = (0, Vec::new());
         for place in level {
@@ -214,23 +214,19 @@ impl Walk<'_> {
             Bson::from(doc! {"public_id": {"$in": ids.into_iter().collect::<Vec<i64>>()}, "type_id": {"$in": types}})
         };
         let branches: Vec<Bson> = ids.into_iter().map(branch).collect();
-        if branches.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Filter::parse(&doc! {"$or": branches}, &Limits::NONE)?))
+        (!branches.is_empty()).then(|| Filter::ours(&doc! {"$or": branches}))
     }
 
     /// The objects that a filter finds and the caller may see, without those that are known.
     async fn fetch(&mut self, filter: Filter, known: &[i64], most: usize) -> Result<Vec<Found>, ServiceError> {
-        let known = self.places.keys().chain(known).copied().map(Bson::Int64).collect();
-        let mut filter = filter.and(Filter::none_of("public_id", known));
+        let mut filter = filter.and(Filter::none_of("public_id", self.places.keys().chain(known).copied()));
         if let Some(types) = &self.query.types {
-            filter = filter.and(Filter::one_of("type_id", types.iter().copied().map(Bson::Int64).collect()));
+            filter = filter.and(Filter::one_of("type_id", types.iter().copied()));
         }
         let filter = self.types.scope(self.caller, filter);
-        let mut query = FindQuery::new(filter, self.services.max_time).limited(most as u64);
-        let members = doc! {"public_id": 1, "type_id": 1, "fields": 1};
-        query.projection = Some(Projection::parse(&members, &query.filter)?);
+        let query = FindQuery::new(filter, self.services.max_time)
+            .limited(most as u64)
+            .showing(&doc! {"public_id": 1, "type_id": 1, "fields": 1});
         let documents = self.services.held(Objects::COLLECTION, query).await?;
         let newer = self.services.types_knowing(Arc::clone(&self.types), types_in(documents.iter())).await?;
         if Arc::ptr_eq(&newer, &self.types) {
@@ -253,7 +249,7 @@ impl Walk<'_> {
         if documents.len() <= SHORT {
             return read(&documents);
         }
-        admission::work(move |_| read(&documents)).await.map_err(StoreError::from)?
+        admission::work(move |_| read(&documents)).await?
     }
 
     /// Marks those of the nodes that have neighbours beyond the graph, or, where there are too many to be sure, all of them.

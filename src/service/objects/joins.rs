@@ -14,7 +14,7 @@ use crate::domain::object_type::Field;
 use crate::json;
 use crate::query::compare::number;
 use crate::query::number::Number;
-use crate::query::{Filter, Hop, Join, Limits, Projection, RENDERED, STORED, Sort, plant};
+use crate::query::{Filter, Hop, Join, RENDERED, STORED, Sort, plant};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -85,13 +85,12 @@ impl<'a> Joiner<'a> {
         ids: &BTreeSet<i64>,
     ) -> Result<(), ServiceError> {
         let missing: Vec<i64> = ids.iter().copied().filter(|id| !self.known[join][depth].contains_key(id)).collect();
-        let types = self.services.types.current(&*self.services.store, self.services.max_time).await?;
+        let types = self.services.current_types().await?;
         for ids in missing.chunks(AT_ONCE) {
             let filter = doc! { "public_id": { "$in": ids }, "type_id": { "$in": hop.types.clone() } };
-            let filter = types.scope(self.caller, Filter::parse(&filter, &Limits::NONE)?);
-            let mut query = FindQuery::new(filter, self.services.max_time);
-            let members = doc! { "public_id": 1, "type_id": 1, STORED: 1, "_id": 0 };
-            query.projection = Some(Projection::parse(&members, &query.filter)?);
+            let filter = types.scope(self.caller, Filter::ours(&filter));
+            let query = FindQuery::new(filter, self.services.max_time)
+                .showing(&doc! { "public_id": 1, "type_id": 1, STORED: 1, "_id": 0 });
             let found = self.services.store.find(Objects::COLLECTION, &query).await?;
             let is_hidden = |object: &RawDocument| {
                 let entry = integer(object, "type_id").and_then(|id| types.get(id));
@@ -107,7 +106,7 @@ impl<'a> Joiner<'a> {
             self.bytes += found.bytes() + ids.len() * 2 * size_of::<Bson>();
             self.known[join][depth].extend(ids.iter().map(|id| (*id, None)));
             self.known[join][depth].extend(values);
-            self.share.cover(self.bytes).map_err(StoreError::from)?;
+            self.share.cover(self.bytes)?;
         }
         Ok(())
     }
@@ -202,7 +201,7 @@ pub async fn list(services: &Services, caller: &Caller, mut query: ListQuery) ->
     let guard = services.types_anew().await?.visible_to(caller);
     let filter = guard.map_or_else(|| query.filter.clone(), |guard| query.filter.clone().guarded_by(guard));
     let (ids, total) = ordered(services, caller, (&query, filter.clone()), &sort).await?;
-    let one_of = filter.and(Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect()));
+    let one_of = filter.and(Filter::one_of("public_id", ids.iter().copied()));
     let question =
         FindQuery { filter: one_of, projection: query.projection, ..FindQuery::new(Filter::all(), services.max_time) };
     let found = services.store.find(Objects::COLLECTION, &question.within(MAX_PAGE_BYTES)).await;
@@ -249,12 +248,12 @@ async fn ordered(
             for (object, joined) in chunk.iter().zip(joined) {
                 let id = integer(object, "public_id").and_then(|id| u64::try_from(id).ok()).unwrap_or_default();
                 let whole = with_values(resource::decode(object)?, STORED, &joined)?;
-                let key = sort.key_of(&whole).map_err(StoreError::from)?;
+                let key = sort.key_of(&whole)?;
                 best.offer(key, id)?;
             }
             Ok::<_, ServiceError>(best)
         });
-        best = offered.await.map_err(StoreError::from)??;
+        best = offered.await??;
     }
     Ok((best.into_page().filter_map(|id| i64::try_from(id).ok()).collect(), total))
 }

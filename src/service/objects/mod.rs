@@ -36,13 +36,13 @@ use super::services::Services;
 use super::types::catalog::{TypeEntry, inactive, is_inactive};
 use super::types::late;
 use crate::domain::acl::Permission;
-use crate::domain::document::integer;
+use crate::domain::document::{integer, only};
 use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference, misfit};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::on_delete::OnDelete;
 use crate::domain::{Violation, Violations};
 use crate::history::entry::Action;
-use crate::query::{Filter, Limits, Projection, Sort};
+use crate::query::{Filter, Limits, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, Shared, StoreError, Unit};
 
 /// The maximum number of ids in one bulk delete.
@@ -152,8 +152,7 @@ pub(super) async fn restored_object(
 ) -> Result<VisibleObject, ServiceError> {
     // The author may be gone.
     let mut body = doc! {"author_id": caller.user_id};
-    let kept = ["type_id", "status", "active", "fields"];
-    body.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone()))));
+    body.extend(only(deleted, &["type_id", "status", "active", "fields"]));
     let now = services.now();
     let build = |input: &ObjectInput, _, _, fields: &[FieldValue]| {
         let mut restored = input.updated(deleted, fields, caller.user_id, now);
@@ -187,7 +186,7 @@ async fn store_object(
     build: impl Fn(&ObjectInput, i64, i64, &[FieldValue]) -> Document,
 ) -> Result<VisibleObject, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let entry = input.type_id.and_then(|type_id| types.get(type_id));
     let is_field = |name: &str| entry.is_some_and(|entry| entry.object_type.field(name).is_some());
     violations.append(object_input::unknown_members(body, None, is_field));
@@ -214,7 +213,7 @@ async fn store_object(
     let type_id = entry.object_type.public_id;
     let references = input.placed_references(accepted.references);
     let mut conditions = vec![takes_objects(type_id, entry.edited())];
-    conditions.extend(references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
+    conditions.extend(references.iter().map(|reference| Condition::exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| build(&input, id, type_id, &accepted.fields);
     let wanted = again.map_or(Wanted::from(input.public_id), Wanted::Again);
     match resource::create::<Objects>(services, wanted, conditions, build).await {
@@ -239,7 +238,7 @@ pub(super) fn unknown_type(type_id: Option<i64>) -> Violation {
 /// The condition that the type is active when the unit takes effect, and is what it was when it was last changed at this time.
 /// So nothing is stored by the rules of a type that has changed meanwhile, perhaps together with its objects.
 pub(super) fn takes_objects(type_id: i64, edited: Bson) -> Condition {
-    let is_active = Filter::none_of("active", vec![false.into()]);
+    let is_active = Filter::none_of("active", [false]);
     let is_same = Filter::equals("public_id", type_id).and(Filter::equals("last_edit_time", edited));
     Condition::Exists { collection: Types::COLLECTION, filter: is_same.and(is_active) }
 }
@@ -254,11 +253,6 @@ pub(super) async fn require_type(services: &Services, type_id: i64) -> Result<()
         Some(stored) if is_inactive(&stored) => Err(inactive(type_id)),
         Some(_) => Ok(()),
     }
-}
-
-/// The condition that something with this id exists when the unit takes effect.
-pub(super) fn exists(collection: &'static str, public_id: i64) -> Condition {
-    Condition::Exists { collection, filter: Filter::equals("public_id", public_id) }
 }
 
 /// The reference that lost its object between the check and the write, if that is why the store refused.
@@ -373,12 +367,11 @@ async fn replace_object(
         if is_read { rules.check(&input.fields, &kept) } else { rules.check_unread(&input.fields, &kept) }
     };
     let accepted = check_fields(services, caller, Some(entry), check, &mut violations).await?;
-    if !violations.is_empty() {
-        return Err(ServiceError::Violations(input.placed(violations)));
-    }
+    input.placed(violations).none()?;
     let after = input.updated(&stored, &accepted.fields, caller.user_id, services.now());
     let mut decision = Decision::replace::<Objects>(before, &after)?;
-    let targets = accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id));
+    let targets =
+        accepted.references.iter().map(|reference| Condition::exists(Objects::COLLECTION, reference.object_id));
     decision.unit.conditions.extend(targets);
     Ok(decision)
 }
@@ -396,7 +389,7 @@ async fn check_fields(
     let Some(entry) = entry.filter(|_| whole) else { return Ok(Accepted::default()) };
     match check(&entry.rules) {
         Ok(mut accepted) => {
-            let types = services.types.current(&*services.store, services.max_time).await?;
+            let types = services.current_types().await?;
             let referred = accepted.references.iter().map(|reference| reference.object_id);
             let targets = Targets::read(services, types.visible_to(caller), referred).await?;
             violations.append(dangling::refuse(&targets, &mut accepted.references));
@@ -457,8 +450,7 @@ async fn remove_objects(
     if_match: &IfMatch,
     on_references: OnDelete,
 ) -> Result<BulkRemoval, ServiceError> {
-    let wanted: Vec<Bson> = ids.iter().copied().map(Bson::Int64).collect();
-    let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
+    let query = FindQuery::new(Filter::one_of("public_id", ids.iter().copied()), services.max_time);
     let find = async || {
         let found = services.held(Objects::COLLECTION, query.clone()).await?;
         within_reach(services, caller, &found).await
@@ -585,9 +577,10 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
     loop {
         let filter =
             unclean(&entry, Unclean::Names).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &Limits::NONE)?);
-        let mut query =
-            FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
-        query.projection = Some(Projection::parse(&doc! { "public_id": 1 }, &query.filter)?);
+        let query = FindQuery::new(filter, services.max_time)
+            .sorted(Sort::by("public_id", false))
+            .limited(CLEAN_BATCH)
+            .showing(&doc! { "public_id": 1 });
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         for object in found.iter() {
             let id = integer(object, "public_id").unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_type::Field;
 use crate::domain::references::references;
-use crate::query::{Filter, Limits, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource, Types as StoredTypes};
@@ -27,13 +27,14 @@ const STEP: u64 = 500;
 const MOST_LOOKED_AT: usize = 10_000;
 
 /// A reference that leads nowhere.
-#[derive(Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = DanglingReference)]
 pub struct LostReference {
     /// The object that has it.
     pub public_id: i64,
     /// The type of that object.
     pub type_id: i64,
-    /// The name of its field.
+    /// The name of the field.
     pub field: String,
     /// The id that the field names.
     pub reference: i64,
@@ -80,7 +81,7 @@ pub async fn page(
     {
         return Err(ServiceError::not_found(StoredTypes::NOT_FOUND, id));
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let mut page = LostPage::default();
     let mut looked_at = 0;
     for entry in types.iter() {
@@ -117,9 +118,11 @@ pub async fn page(
 /// The next objects of a type, and whether they are its last.
 async fn step(services: &Services, after: Place) -> Result<(Documents, bool), ServiceError> {
     let behind = doc! {"type_id": after.type_id, "public_id": {"$gt": after.public_id}};
-    let filter = Filter::parse(&behind, &Limits::NONE)?;
-    let mut query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(STEP);
-    query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
+    let filter = Filter::ours(&behind);
+    let query = FindQuery::new(filter, services.max_time)
+        .sorted(Sort::by("public_id", false))
+        .limited(STEP)
+        .showing(&doc! {"public_id": 1, "fields": 1});
     match services.store.find(Objects::COLLECTION, &query.clone().within(GROUP_BYTES)).await {
         Err(StoreError::TooLarge) => {
             let found = as_fits(&*services.store, Objects::COLLECTION, query, GROUP_BYTES).await?;

@@ -15,7 +15,7 @@ use crate::domain::object_type::Field;
 use crate::domain::on_delete::OnDelete;
 use crate::domain::references::cleared;
 use crate::plural::counted;
-use crate::query::{Filter, Limits, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -51,19 +51,19 @@ pub(crate) struct Removal<'a> {
 impl<'a> Removal<'a> {
     /// Of these objects alone.
     pub(crate) fn of(objects: &'a Documents, wanted: OnDelete) -> Self {
-        let ids = objects.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
+        let ids = objects.iter().filter_map(|object| integer(object, "public_id"));
         Self { objects, wanted, others: Filter::none_of("public_id", ids) }
     }
 
     /// As a part of all objects of a type.
     pub(crate) fn of_type(objects: &'a Documents, type_id: i64) -> Self {
-        Self { objects, wanted: OnDelete::Keep, others: Filter::none_of("type_id", vec![Bson::Int64(type_id)]) }
+        Self { objects, wanted: OnDelete::Keep, others: Filter::none_of("type_id", [type_id]) }
     }
 
     /// The other objects that refer to them through fields with this outcome; nothing where no type has such a field.
-    fn referring(&self, types: &Types, outcome: OnDelete) -> Result<Option<Filter>, ServiceError> {
+    fn referring(&self, types: &Types, outcome: OnDelete) -> Option<Filter> {
         let has_outcome = |_: &TypeEntry, field: &Field| field.on_delete.max(self.wanted) == outcome;
-        Ok(referring(types, pairs(self.objects.iter()), has_outcome)?.map(|filter| filter.and(self.others.clone())))
+        referring(types, pairs(self.objects.iter()), has_outcome).map(|filter| filter.and(self.others.clone()))
     }
 }
 
@@ -76,8 +76,8 @@ pub async fn referring_to<'a>(
     services: &Services,
     objects: impl Iterator<Item = &'a RawDocument>,
 ) -> Result<Filter, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    Ok(referring(&types, pairs(objects), |_, _| true)?.unwrap_or_else(|| Filter::one_of("public_id", Vec::new())))
+    let types = services.current_types().await?;
+    Ok(referring(&types, pairs(objects), |_, _| true).unwrap_or_else(|| Filter::one_of("public_id", [0_i64; 0])))
 }
 
 /// The types and ids of objects.
@@ -90,7 +90,7 @@ pub(crate) fn referring(
     types: &Types,
     objects: impl Iterator<Item = (i64, i64)>,
     counts: impl Fn(&TypeEntry, &Field) -> bool,
-) -> Result<Option<Filter>, ServiceError> {
+) -> Option<Filter> {
     let mut ids: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (type_id, id) in objects {
         ids.entry(type_id).or_default().push(id);
@@ -108,10 +108,7 @@ pub(crate) fn referring(
             }
         }
     }
-    if branches.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Filter::parse(&doc! {"$or": branches}, &Limits::NONE)?))
+    (!branches.is_empty()).then(|| Filter::ours(&doc! {"$or": branches}))
 }
 
 /// The changes of references when the objects are removed: the first part of the unit that removes them. References
@@ -125,9 +122,9 @@ pub(crate) async fn unit_for_removal(
     caller: &Caller,
     removal: &Removal<'_>,
 ) -> Result<Unit, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let mut unit = refuse(services, caller, removal, &types).await?;
-    if let Some(filter) = removal.referring(&types, OnDelete::Clear)? {
+    if let Some(filter) = removal.referring(&types, OnDelete::Clear) {
         let clearing = clear_references(services, caller, removal, filter).await?;
         unit.conditions.extend(clearing.conditions);
         unit.changes.extend(clearing.changes);
@@ -142,10 +139,10 @@ async fn refuse(
     removal: &Removal<'_>,
     types: &Types,
 ) -> Result<Unit, ServiceError> {
-    let Some(filter) = removal.referring(types, OnDelete::Refuse)? else { return Ok(Unit::default()) };
+    let Some(filter) = removal.referring(types, OnDelete::Refuse) else { return Ok(Unit::default()) };
     if services.store.count(Objects::COLLECTION, &filter, services.max_time).await? > 0 {
         let of_fields = |_: &TypeEntry, field: &Field| field.on_delete == OnDelete::Refuse;
-        let remedy = match referring(types, pairs(removal.objects.iter()), of_fields)? {
+        let remedy = match referring(types, pairs(removal.objects.iter()), of_fields) {
             Some(_) => "a field with on_delete \"refuse\" keeps it; set its references to null first",
             None => "on_references=clear sets their references to null",
         };
@@ -162,7 +159,7 @@ async fn referenced(
     filter: Filter,
     remedy: &str,
 ) -> Result<ServiceError, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let seen = types.visible_to(caller).map_or_else(|| filter.clone(), |visible| filter.clone().and(visible));
     let count = if caller.rights.grants(VIEW) {
         services.store.count(Objects::COLLECTION, &seen, services.max_time).await?
@@ -190,9 +187,8 @@ async fn names(services: &Services, filter: Filter) -> Result<String, ServiceErr
     Ok(ids.join(", "))
 }
 
-async fn ids_of(services: &Services, mut query: FindQuery) -> Result<Vec<i64>, ServiceError> {
-    query.projection = Some(Projection::parse(&doc! {"public_id": 1}, &Filter::all())?);
-    let found = services.store.find(Objects::COLLECTION, &query).await?;
+async fn ids_of(services: &Services, query: FindQuery) -> Result<Vec<i64>, ServiceError> {
+    let found = services.store.find(Objects::COLLECTION, &query.showing(&doc! {"public_id": 1})).await?;
     Ok(found.iter().filter_map(|object| integer(object, "public_id")).collect())
 }
 
@@ -222,14 +218,19 @@ impl Left {
 }
 
 async fn left(services: &Services, caller: &Caller, removal: &Removal<'_>) -> Result<Vec<i64>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let stays = |entry: &TypeEntry, field: &Field| {
         let is_seen = entry.object_type.acl.allows(caller.group_id, Permission::Read);
         is_seen && field.on_delete.max(removal.wanted) == OnDelete::Keep
     };
-    let Some(filter) = referring(&types, pairs(removal.objects.iter()), stays)? else { return Ok(Vec::new()) };
+    let Some(filter) = referring(&types, pairs(removal.objects.iter()), stays) else { return Ok(Vec::new()) };
     let filter = types.scope(caller, filter.and(removal.others.clone()));
     ids_of(services, FindQuery::new(filter, services.max_time.min(COUNTING)).limited(MOST_COUNTED + 1)).await
+}
+
+/// Whether another type has a field that may refer to objects of this type.
+fn is_referred(types: &Types, type_id: i64) -> bool {
+    types.referring_to(type_id).any(|entry| entry.object_type.public_id != type_id)
 }
 
 /// What deleting all objects of a type does to references of other types, found out before any of them goes.
@@ -238,15 +239,17 @@ async fn left(services: &Services, caller: &Caller, removal: &Removal<'_>) -> Re
 /// [`ErrorCode::ObjectReferenced`] if there are references through a field that refuses.
 pub(crate) async fn before_cascade(services: &Services, caller: &Caller, type_id: i64) -> Result<Left, ServiceError> {
     let mut left = Left::default();
-    if !is_referred(services, type_id).await? {
+    let types = services.current_types().await?;
+    if !is_referred(&types, type_id) {
         return Ok(left);
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
     let mut last = 0_i64;
     loop {
-        let behind = Filter::parse(&doc! {"type_id": type_id, "public_id": {"$gt": last}}, &Limits::NONE)?;
-        let mut query = FindQuery::new(behind, services.max_time).sorted(Sort::by("public_id", false)).limited(STEP);
-        query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+        let behind = Filter::ours(&doc! {"type_id": type_id, "public_id": {"$gt": last}});
+        let query = FindQuery::new(behind, services.max_time)
+            .sorted(Sort::by("public_id", false))
+            .limited(STEP)
+            .showing(&doc! {"public_id": 1, "type_id": 1});
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         let removal = Removal::of_type(&found, type_id);
         refuse(services, caller, &removal, &types).await?;
@@ -268,12 +271,12 @@ pub(crate) async fn rest_of_type(
     type_id: i64,
     most: u64,
 ) -> Result<Unit, ServiceError> {
-    if !is_referred(services, type_id).await? {
+    if !is_referred(&*services.current_types().await?, type_id) {
         return Ok(Unit::default());
     }
     let all = Filter::equals("type_id", type_id);
-    let mut query = FindQuery::new(all.clone(), services.max_time).limited(most);
-    query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+    let query =
+        FindQuery::new(all.clone(), services.max_time).limited(most).showing(&doc! {"public_id": 1, "type_id": 1});
     let found = services.store.find(Objects::COLLECTION, &query).await?;
     let unit = unit_for_removal(services, caller, &Removal::of_type(&found, type_id)).await?;
     if unit.conditions.is_empty() {
@@ -284,17 +287,6 @@ pub(crate) async fn rest_of_type(
     Ok(unit.given(Condition::None { collection: Objects::COLLECTION, filter: all.and(known) }))
 }
 
-/// Whether another type has a field that may refer to objects of this type.
-async fn is_referred(services: &Services, type_id: i64) -> Result<bool, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let refers = |entry: &TypeEntry| {
-        let object_type = &entry.object_type;
-        let mut fields = object_type.fields.iter();
-        object_type.public_id != type_id && fields.any(|field| object_type.targets(field).any(|id| id == type_id))
-    };
-    Ok(types.iter().any(|entry| refers(entry)))
-}
-
 /// Removes the ids from the reference fields of the objects that the filter finds. The unit fails if somebody adds a
 /// reference meanwhile. A field with "clear" decides for itself; what only the caller wants needs the caller's permission.
 async fn clear_references(
@@ -303,9 +295,9 @@ async fn clear_references(
     removal: &Removal<'_>,
     filter: Filter,
 ) -> Result<Unit, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let is_wish = |field: &Field| field.on_delete == OnDelete::Keep && removal.wanted == OnDelete::Clear;
-    if let Some(wished) = referring(&types, pairs(removal.objects.iter()), |_, field| is_wish(field))? {
+    if let Some(wished) = referring(&types, pairs(removal.objects.iter()), |_, field| is_wish(field)) {
         may_clear(services, caller, wished.and(removal.others.clone())).await?;
     }
     let found = match services.held(Objects::COLLECTION, FindQuery::new(filter.clone(), services.max_time)).await {
@@ -315,7 +307,7 @@ async fn clear_references(
         }
         found => found?,
     };
-    let changed = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
+    let changed = found.iter().filter_map(|object| integer(object, "public_id"));
     let meanwhile = filter.and(Filter::none_of("public_id", changed));
     let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });
     let gone: BTreeSet<i64> = removal.objects.iter().filter_map(|object| integer(object, "public_id")).collect();
@@ -350,8 +342,7 @@ async fn clear_references(
 /// Refuses a caller who wants references cleared and may not change all of their objects. That is known before the objects are
 /// read: large ones that are hidden must not show.
 async fn may_clear(services: &Services, caller: &Caller, filter: Filter) -> Result<(), ServiceError> {
-    let mut which = FindQuery::new(filter, services.max_time);
-    which.projection = Some(Projection::parse(&doc! { "public_id": 1, "type_id": 1 }, &Filter::all())?);
+    let which = FindQuery::new(filter, services.max_time).showing(&doc! { "public_id": 1, "type_id": 1 });
     let found = services.held(Objects::COLLECTION, which).await?;
     if !found.is_empty() && !caller.rights.grants(EDIT) {
         return Err(ServiceError::refused(

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::{get_object, seen};
@@ -130,11 +129,11 @@ pub async fn render_objects(
     }
     let page = page.into_owned();
     let rendered = admission::work(move |_| render(&subjects(&page, &context)?, &catalog, views));
-    rendered.await.map_err(StoreError::from)?
+    rendered.await?
 }
 
 async fn context(services: &Services, caller: &Caller) -> Result<RenderContext, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     Ok(RenderContext {
         now_ms: services.now().timestamp_millis(),
         group_id: caller.group_id,
@@ -170,7 +169,7 @@ fn render(subjects: &[Subject<'_>], catalog: &ServedCatalog, mut views: Views) -
 /// As [`get_object`].
 pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result<(Vec<u8>, String), ServiceError> {
     let expected = services.companions.of(services.store.is_remote(), id);
-    let before = services.types.current(&*services.store, services.max_time).await?;
+    let before = services.current_types().await?;
     let (page, beside) = match &expected {
         Some(expected) => get_together(services, caller, id, expected).await?,
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
@@ -197,7 +196,7 @@ async fn get_together(
     id: i64,
     others: &[i64],
 ) -> Result<(Documents, Documents), ServiceError> {
-    let ids = std::iter::once(id).chain(others.iter().copied()).map(Bson::Int64).collect();
+    let ids = std::iter::once(id).chain(others.iter().copied());
     let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
     let found = services.held(Objects::COLLECTION, query).await?;
     let object = found.iter().find(|object| integer(object, "public_id") == Some(id));
@@ -226,8 +225,7 @@ async fn gather(
         }
         if !needed.objects.is_empty() {
             fetched.extend_from_slice(&needed.objects);
-            let ids = needed.objects.iter().copied().map(Bson::Int64).collect();
-            let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
+            let query = FindQuery::new(Filter::one_of("public_id", needed.objects.iter().copied()), services.max_time);
             let found = services.held(Objects::COLLECTION, query).await?;
             let newer = services.types_knowing(Arc::clone(&catalog.types), types_in(found.iter())).await?;
             let (found, newer) = stored_under(services, newer, Cow::Owned(found)).await?;
@@ -256,7 +254,7 @@ async fn stored_under<'d>(
 ) -> Result<(Cow<'d, Documents>, Arc<Types>), ServiceError> {
     let mut reached: Option<BTreeMap<i64, i64>> = None;
     for _ in 0..ATTEMPTS {
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         if !types.is_migrating() && Arc::ptr_eq(&before, &types) {
             return Ok((objects, types));
         }
@@ -272,7 +270,7 @@ async fn stored_under<'d>(
                 || types.is_pending(object, upto_then) && !types.is_pending(object, upto_now)
         };
         let stale = objects.iter().filter(|object| is_stale(object)).filter_map(|it| integer(it, "public_id"));
-        let stale: Vec<Bson> = stale.map(Bson::Int64).collect();
+        let stale: Vec<i64> = stale.collect();
         if stale.is_empty() {
             return Ok((of_their_time(objects, &types, upto_now)?, types));
         }
@@ -332,7 +330,7 @@ fn only(visible: Option<&Filter>, found: Documents) -> Result<Documents, Service
     let Some(visible) = visible else { return Ok(found) };
     let mut seen = Documents::new();
     for object in found.iter() {
-        if visible.matches(object).map_err(StoreError::from)? {
+        if visible.matches(object)? {
             seen.push(object);
         }
     }

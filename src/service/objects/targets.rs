@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use bson::{Bson, doc};
+use bson::doc;
 
 use crate::domain::document::integer;
 use crate::domain::object_fields::Reference;
 use crate::domain::{Violation, Violations};
-use crate::query::{Filter, Projection};
+use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
@@ -43,11 +43,9 @@ impl Targets {
         if ids.is_empty() {
             return Ok(Self::default());
         }
-        let ids = ids.into_iter().map(Bson::Int64).collect();
         let those = Filter::one_of("public_id", ids);
         let filter = visible.map_or_else(|| those.clone(), |visible| those.clone().and(visible));
-        let mut query = FindQuery::new(filter, services.max_time);
-        query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+        let query = FindQuery::new(filter, services.max_time).showing(&doc! {"public_id": 1, "type_id": 1});
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         let pairs = found.iter().filter_map(|target| Some((integer(target, "public_id")?, integer(target, "type_id"))));
         Ok(Self(pairs.collect()))

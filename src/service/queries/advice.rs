@@ -25,7 +25,6 @@ use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::services::Services;
 use crate::service::types::catalog::{TypeEntry, Types};
-use crate::store::FindQuery;
 use crate::suggest;
 
 /// The maximum number of paths looked up for one question, and the time for it: the advice is not worth more.
@@ -94,10 +93,11 @@ pub async fn of_selection(
 
 /// Whether the caller sees no object that is as the filter says.
 async fn finds_nothing(services: &Services, caller: &Caller, filter: &Filter) -> Result<bool, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let question = FindQuery::new(types.scope(caller, filter.clone()), LOOKING.min(services.max_time)).limited(1);
+    let types = services.current_types().await?;
+    let filter = types.scope(caller, filter.clone());
+    let found = services.store.has_any(Objects::COLLECTION, filter, LOOKING.min(services.max_time)).await;
     // A question that is answered must not fail for its advice.
-    Ok(services.store.find(Objects::COLLECTION, &question).await.is_ok_and(|found| found.is_empty()))
+    Ok(found.is_ok_and(|found| !found))
 }
 
 /// The same about a pipeline on objects, up to the stage that makes other documents of them.
@@ -119,7 +119,7 @@ async fn of_objects(
     said: Said,
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let seen = VisibleTypes { types: &types, group_id: caller.group_id };
     let of_values = said.values.iter().filter_map(|(place, values)| {
         let holds = seen.holds(place);
@@ -218,9 +218,8 @@ impl<'a> Lookup<'a> {
         }
         let question = scope(Filter::parse(&doc! { name: { "$exists": true } }, &Limits::NONE)?);
         // A question that is answered must not fail for its advice.
-        let found = self.services.store.find(self.collection, &FindQuery::new(question, left).limited(1)).await;
-        Ok(match found {
-            Ok(found) => found.is_empty().then_some(Absence::Examined),
+        Ok(match self.services.store.has_any(self.collection, question, left).await {
+            Ok(found) => (!found).then_some(Absence::Examined),
             Err(_) => Some(Absence::FromModel),
         })
     }

@@ -16,7 +16,6 @@ use crate::domain::document::{integer, raw};
 use crate::domain::searchable::EVERY;
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
-use crate::service::claims::building::condition;
 use crate::service::claims::changes::same;
 use crate::service::claims::rules::Rules;
 use crate::service::objects::bulk::GROUP_BYTES;
@@ -110,11 +109,11 @@ async fn step(services: &Services, work: &RawDocument, size: usize) -> Result<u6
     let (store, max_time) = (&*services.searched.plain, services.max_time);
     // The rules come first: the types are then at least as new as their version.
     let rules = Rules::read_or_begin(store, max_time).await?;
-    let types = services.types.anew(store, max_time).await.map_err(StoreError::from)?;
+    let types = services.types.anew(store, max_time).await?;
     let (type_id, begin) = (integer(work, "_id"), integer(work, "after").unwrap_or(WORK_BEGIN));
     let mut of_type = doc! { "public_id": { "$gt": begin } };
     of_type.extend(type_id.map(|id| ("type_id".to_owned(), Bson::Int64(id))));
-    let query = FindQuery::new(condition(&of_type)?, max_time);
+    let query = FindQuery::new(Filter::ours(&of_type), max_time);
     let size = size.min(store.largest_unit() / 3).max(1);
     let query = query.sorted(Sort::by("public_id", false)).limited(size as u64);
     let objects = as_fits(store, OBJECTS, query, GROUP_BYTES).await?;
@@ -149,7 +148,7 @@ async fn found_between(
         Some(type_id) => doc! { "terms": EVERY, "type_id": type_id, "_id": keys },
         None => doc! { "_id": keys },
     };
-    let mut query = FindQuery::new(condition(&filter)?, max_time);
+    let mut query = FindQuery::new(Filter::ours(&filter), max_time);
     if *ids.end() == i64::MAX {
         query = query.limited(size as u64);
     }
@@ -165,15 +164,12 @@ fn fitting(types: &Types, objects: &Documents, searched: Documents) -> Unit {
         let entry = integer(object, "type_id").and_then(|id| types.get(id));
         let wanted = document_of(object, entry.map(|entry| &**entry));
         let before = integer(object, "public_id").and_then(|id| stored.remove(&id));
-        let change = match (before, wanted) {
-            (before, wanted) if before == wanted => continue,
-            (None, Some(document)) => Change::Insert { collection: SEARCH, document },
-            (Some(before), Some(after)) => Change::Replace { collection: SEARCH, before, after },
-            (Some(before), None) => Change::Delete { collection: SEARCH, before },
-            (None, None) => continue,
-        };
-        // The terms are those of the object as it was read.
-        unit.changes.extend([same(object), change]);
+        if before != wanted
+            && let Some(change) = Change::between(SEARCH, before, wanted)
+        {
+            // The terms are those of the object as it was read.
+            unit.changes.extend([same(object), change]);
+        }
     }
     for (id, before) in stored {
         let filter = Filter::equals("public_id", id);

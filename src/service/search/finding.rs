@@ -31,7 +31,6 @@ use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Resource, Types as StoredTypes};
 use crate::service::services::Services;
-use crate::store::StoreError;
 
 /// A page looks at about this many documents at most.
 pub(super) const MOST_LOOKED_AT: usize = 10_000;
@@ -101,9 +100,9 @@ pub async fn search(services: &Services, caller: &Caller, query: &SearchQuery) -
         return Err(ServiceError::not_found(StoredTypes::NOT_FOUND, id));
     }
     // What one query reads, the same apart, and the same of the documents with a beginning.
-    admission::current().hold(4 * CHUNK_BYTES).map_err(StoreError::from)?;
+    admission::current().hold(4 * CHUNK_BYTES)?;
     let left = services.searched.left(&*services.store, services.max_time).await?;
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     // Objects that are still to change are found again when they have changed.
     let is_changing = types.iter().any(|entry| entry.running.is_some());
     let mut question = question;

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-use bson::Bson;
 use bson::raw::RawDocument;
 
 use super::question::{Match, Question};
@@ -23,7 +22,7 @@ use crate::service::objects::rendering::EDIT;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{Documents, FindQuery};
 
 /// More bytes of objects are not looked through on the thread of the request.
 const SHORT_BYTES: usize = 128 * 1024;
@@ -33,28 +32,32 @@ const LONGEST_TEXT: usize = 200;
 const BEFORE_MARK: usize = 40;
 
 /// An object that was found.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = FoundObject)]
 pub struct Hit {
     /// Its id.
     pub public_id: i64,
-    /// Its type.
+    /// The id of its type.
     pub type_id: i64,
-    /// The type's name for people.
+    /// The name of its type for people.
     pub type_label: String,
-    /// Its summary line.
+    /// What sums the object up.
     pub summary_line: String,
-    /// How it matches.
+    /// `value`: all of a value is what was asked for. `word`: it has all words. `beginning`: the last word is a beginning.
+    #[schema(value_type = String)]
     pub r#match: Match,
-    /// The name of the field that matched best; `public_id` for the id.
+    /// The name of the field that matches best; `public_id` for the id of the object.
     pub field: String,
-    /// The field's name for people.
+    /// The name of that field for people.
     pub field_label: String,
-    /// The text of the field, or a part of a long one, in pieces.
+    /// Its text, in pieces. A long text is cut around the first match, with three dots. Of a reference it is the summary of the
+    /// object that is referred to.
     pub text: Vec<Piece>,
 }
 
 /// A piece of a text.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = TextPiece)]
 pub struct Piece {
     /// What it says.
     pub text: String,
@@ -86,7 +89,7 @@ pub(super) async fn hits(
     if bytes <= SHORT_BYTES {
         return Ok(show());
     }
-    Ok(admission::work(move |_| show()).await.map_err(StoreError::from)?)
+    Ok(admission::work(move |_| show()).await?)
 }
 
 /// These objects, as far as the caller may see them.
@@ -99,7 +102,6 @@ async fn read(
     if ids.is_empty() {
         return Ok(Documents::new());
     }
-    let ids = ids.into_iter().map(Bson::Int64).collect();
     let filter = types.scope(caller, Filter::one_of("public_id", ids));
     Ok(services.held(Objects::COLLECTION, FindQuery::new(filter, services.max_time)).await?)
 }

@@ -13,7 +13,6 @@ use crate::domain::document::{integer, raw};
 use crate::domain::object_type::ObjectType;
 use crate::domain::searchable::{EVERY, shape};
 use crate::query::Filter;
-use crate::service::claims::building::condition;
 use crate::service::claims::changes::{Changed, types_in};
 use crate::service::objects::bulk::give_way;
 use crate::service::types::catalog::{TypeEntry, Types, compiled};
@@ -67,12 +66,7 @@ pub(in crate::service) async fn kept(types: &Types, unit: &Unit, stored: Option<
                 is_there
             }
         };
-        kept.changes.extend(match (is_there, wanted) {
-            (None, Some(document)) => Some(Change::Insert { collection: SEARCH, document }),
-            (Some(before), Some(after)) => Some(Change::Replace { collection: SEARCH, before, after }),
-            (Some(before), None) => Some(Change::Delete { collection: SEARCH, before }),
-            (None, None) => None,
-        });
+        kept.changes.extend(Change::between(SEARCH, is_there, wanted));
     }
     kept
 }
@@ -101,7 +95,7 @@ pub(in crate::service) async fn stored(
     let ids: Vec<i64> = unit.changes.iter().filter_map(Changed::of).map(|changed| changed.object).collect();
     let mut stored = Stored::with_capacity(ids.len());
     for ids in ids.chunks(AT_ONCE) {
-        let keys = ids.iter().map(|id| key_value(*id)).collect();
+        let keys = ids.iter().map(|id| key_value(*id));
         let found = store.find(SEARCH, &FindQuery::new(Filter::one_of("_id", keys), max_time)).await?;
         stored.extend(found.iter().filter_map(|document| Some((object_of(document)?, document.to_owned()))));
     }
@@ -138,19 +132,13 @@ pub(in crate::service) async fn of_types(
         if is_new {
             continue;
         }
-        let own = Filter::equals("_id", type_id);
-        let found = store.find(SEARCH_WORK, &FindQuery::new(own, max_time).limited(1)).await?;
-        let work = raw(&doc! { "_id": type_id, "after": WORK_BEGIN });
-        outcome.changes.extend(match (found.first().map(RawDocument::to_owned), after.is_some()) {
-            (Some(before), true) => Some(Change::Replace { collection: SEARCH_WORK, before, after: work }),
-            (Some(before), false) => Some(Change::Delete { collection: SEARCH_WORK, before }),
-            (None, true) => Some(Change::Insert { collection: SEARCH_WORK, document: work }),
-            (None, false) => None,
-        });
+        let found = store.first(SEARCH_WORK, FindQuery::new(Filter::equals("_id", type_id), max_time)).await?;
+        let work = after.is_some().then(|| raw(&doc! { "_id": type_id, "after": WORK_BEGIN }));
+        outcome.changes.extend(Change::between(SEARCH_WORK, found, work));
         if after.is_none() {
             // Objects that the unit removes by a condition, and not one by one.
             let filter = doc! { "terms": EVERY, "type_id": Bson::Int64(type_id) };
-            outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter: condition(&filter)? });
+            outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter: Filter::ours(&filter) });
         }
     }
     Ok(outcome)

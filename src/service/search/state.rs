@@ -109,9 +109,8 @@ pub async fn begin(store: &dyn Store, max_time: Duration) -> Result<(), StoreErr
     if is_made(&found) {
         return Ok(());
     }
-    let any = FindQuery::new(Filter::all(), max_time).limited(1);
-    let is_empty = store.find(OBJECTS, &any).await?.is_empty() && store.find(SEARCH, &any).await?.is_empty();
-    match store.commit(noted(&found, !is_empty)).await {
+    let has_any = async |collection| store.has_any(collection, Filter::all(), max_time).await;
+    match store.commit(noted(&found, has_any(OBJECTS).await? || has_any(SEARCH).await?)).await {
         // Another instance was faster.
         Err(StoreError::Stale | StoreError::Duplicate { .. }) => Ok(()),
         outcome => outcome.map(drop),
@@ -164,11 +163,7 @@ fn noted(found: &Documents, has_work: bool) -> Unit {
     let mut unit = Unit::default();
     for document in [Some(state), has_work.then_some(all)].into_iter().flatten() {
         let before = found.iter().find(|work| text(work, "_id") == document.get_str("_id").ok());
-        let document = raw(&document);
-        unit.changes.push(match before {
-            Some(before) => Change::Replace { collection: SEARCH_WORK, before: before.to_owned(), after: document },
-            None => Change::Insert { collection: SEARCH_WORK, document },
-        });
+        unit.changes.push(Change::put(SEARCH_WORK, before.map(RawDocument::to_owned), raw(&document)));
     }
     unit
 }

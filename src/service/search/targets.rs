@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 
 use super::documents::{object_of, terms_of};
 use super::question::Question;
@@ -19,7 +19,7 @@ use crate::query::{Filter, Sort};
 use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
 use crate::service::types::catalog::Types;
-use crate::store::{FindQuery, StoreError};
+use crate::store::FindQuery;
 
 /// A word that more objects have, of those that others refer to, is not looked for in summaries.
 const MOST_TARGETS: usize = 100;
@@ -110,7 +110,6 @@ async fn begun(reading: &Reading<'_>, word: &str) -> Result<Option<Vec<RawDocume
 async fn having(reading: &Reading<'_>, word: &str, referred: &HashSet<i64>) -> Result<Having, ServiceError> {
     let mut types: Vec<i64> = referred.iter().copied().collect();
     types.sort_unstable();
-    let types: Vec<Bson> = types.into_iter().map(Bson::Int64).collect();
     let filter: Document = doc! { "terms": { "$in": [word, alone(word)] }, "type_id": { "$in": types } };
     // The order of the index, so that reading ends with the last one.
     let sort = Sort::by("type_id", false).then("_id", false);
@@ -141,7 +140,6 @@ async fn summaries(reading: &Reading<'_>, ids: HashSet<i64>) -> Result<Vec<Targe
     if count == 0 {
         return Ok(Vec::new());
     }
-    let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
     let filter = reading.types.scope(reading.caller, Filter::one_of("public_id", ids));
     let query = FindQuery::new(filter, reading.services.max_time);
     let found = reading.services.held(Objects::COLLECTION, query).await?;
@@ -155,7 +153,7 @@ async fn summaries(reading: &Reading<'_>, ids: HashSet<i64>) -> Result<Vec<Targe
     if count <= SHORT {
         return Ok(read(&Means::default()));
     }
-    Ok(admission::work(read).await.map_err(StoreError::from)?)
+    Ok(admission::work(read).await?)
 }
 
 /// The summary of an object; nothing if its type is unknown.

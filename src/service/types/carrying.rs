@@ -30,7 +30,6 @@ use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::history::author;
 use crate::service::history::kept::last;
-use crate::service::objects::exists;
 use crate::service::objects::rendering::EDIT;
 use crate::service::objects::targets::Targets;
 use crate::service::resource::{self, Decision, Objects, Resource};
@@ -42,15 +41,15 @@ const MOST_OBJECTS: usize = 10_000;
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// Both states of a type.
-struct States<'a> {
+pub(super) struct States<'a> {
     before: &'a RawDocument,
     after: &'a RawDocument,
-    was: ObjectType,
-    is: ObjectType,
+    pub(super) was: ObjectType,
+    pub(super) is: ObjectType,
 }
 
 impl<'a> States<'a> {
-    fn read(before: &'a RawDocument, after: &'a RawDocument) -> Result<Self, ServiceError> {
+    pub(super) fn read(before: &'a RawDocument, after: &'a RawDocument) -> Result<Self, ServiceError> {
         let read = |document: &RawDocument| {
             ObjectType::from_document(document).map_err(|error| StoreError::Corrupt { what: error.to_string() })
         };
@@ -61,7 +60,7 @@ impl<'a> States<'a> {
         self.was.public_id
     }
 
-    fn differences(&self) -> Result<Vec<Difference>, ServiceError> {
+    pub(super) fn differences(&self) -> Result<Vec<Difference>, ServiceError> {
         let stored = (resource::decode(self.before)?, resource::decode(self.after)?);
         Ok(differences((&self.was, &stored.0), (&self.is, &stored.1)))
     }
@@ -231,9 +230,9 @@ async fn unit(
 ) -> Result<Option<Unit>, ServiceError> {
     let id = states.id();
     permitted(services, caller, states.before, id).await?;
-    let migration = Migration::of(&asked.steps, &states.was, &states.is).map_err(ServiceError::Violations)?;
+    let migration = Migration::of(&asked.steps, &states.was, &states.is)?;
     let migration = Arc::new(migration);
-    let visible = services.types.current(&*services.store, services.max_time).await?.visible_to(caller);
+    let visible = services.current_types().await?.visible_to(caller);
     let mut referred = defaults(services, &migration, visible.clone()).await?;
     let Some(objects) = objects_of(services, id).await? else { return Ok(None) };
     let stamp = (caller.user_id, services.now());
@@ -246,11 +245,11 @@ async fn unit(
         rules.obeyed(&found.misfits)?;
     }
     referred.extend(moved.referred);
-    let ids: Vec<Bson> = objects.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
+    let ids = objects.iter().filter_map(|object| integer(object, "public_id"));
     let others = Filter::equals("type_id", id).and(Filter::none_of("public_id", ids));
     let none = Condition::None { collection: Objects::COLLECTION, filter: others };
     let mut unit = Unit::default().given(none);
-    unit.conditions.extend(referred.into_iter().map(|id| exists(Objects::COLLECTION, id)));
+    unit.conditions.extend(referred.into_iter().map(|id| Condition::exists(Objects::COLLECTION, id)));
     unit.changes = objects.iter().zip(moved.documents.iter()).map(|(before, after)| replaced(before, after)).collect();
     let done = doc! {"state": DONE, "ended": services.now()};
     unit.changes.push(noted(services, caller, asked, (id, mover.tally().objects, done)).await?);
@@ -266,11 +265,11 @@ async fn begun(
     (states, rules): (&States<'_>, &NewRules),
 ) -> Result<Decision, ServiceError> {
     let id = states.id();
-    let migration = Migration::of(&asked.steps, &states.was, &states.is).map_err(ServiceError::Violations)?;
+    let migration = Migration::of(&asked.steps, &states.was, &states.is)?;
     refuse_unique(services, states, asked, &migration)?;
     refuse_open_secrets(services, states, asked)?;
     let migration = Arc::new(migration);
-    let visible = services.types.current(&*services.store, services.max_time).await?.visible_to(caller);
+    let visible = services.current_types().await?.visible_to(caller);
     let since = last(&*services.store, services.max_time).await?;
     let stamp = (caller.user_id, services.now());
     let (mover, plain) = Mover::new(&migration, (&states.was, &states.is), visible, stamp);
@@ -368,7 +367,7 @@ async fn objects_of(services: &Services, id: i64) -> Result<Option<Documents>, S
         Err(StoreError::TooLarge) => Ok(None),
         found => {
             let found = found?;
-            admission::current().hold(found.bytes() * 3).map_err(StoreError::from)?;
+            admission::current().hold(found.bytes() * 3)?;
             Ok(Some(found))
         }
     }

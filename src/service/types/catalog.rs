@@ -258,6 +258,14 @@ impl Types {
         self.by_id.values()
     }
 
+    /// The types with a field that may refer to objects of this type.
+    pub fn referring_to(&self, type_id: i64) -> impl Iterator<Item = &Arc<TypeEntry>> {
+        let refers = move |object_type: &ObjectType| {
+            object_type.fields.iter().any(|field| object_type.targets(field).any(|target| target == type_id))
+        };
+        self.iter().filter(move |entry| refers(&entry.object_type))
+    }
+
     /// The ids of the types that have a field of this name.
     pub fn with_field(&self, name: &str) -> &[i64] {
         self.by_field().get(name).map_or(&[], Vec::as_slice)
@@ -303,7 +311,6 @@ impl Types {
         let mut denied: Vec<i64> = all.filter(|(_, acl)| is_denied(*acl)).map(|(id, _)| id).collect();
         denied.sort_unstable();
         denied.dedup();
-        let denied: Vec<Bson> = denied.into_iter().map(Bson::Int64).collect();
         (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))
     }
 
@@ -404,8 +411,9 @@ pub(crate) async fn stored(
     max_time: Duration,
     ids: &[i64],
 ) -> Result<Vec<Arc<TypeEntry>>, StoreError> {
-    let ids = ids.iter().copied().map(Bson::Int64).collect();
-    let found = store.find(collections::TYPES, &FindQuery::new(Filter::one_of("public_id", ids), max_time)).await?;
+    let found = store
+        .find(collections::TYPES, &FindQuery::new(Filter::one_of("public_id", ids.iter().copied()), max_time))
+        .await?;
     Ok(found.iter().filter_map(|document| compile(document, None).ok()).collect())
 }
 

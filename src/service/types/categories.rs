@@ -8,20 +8,25 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::catalog::{self, TypeEntry, VIEW_TYPES};
 use crate::domain::category_input::CATEGORY;
-use crate::domain::document::integer;
+use crate::domain::document::{integer, only};
 use crate::domain::schema::without_unknown;
 use crate::domain::{self, Violation, Violations, category_input};
-use crate::query::{Filter, Projection, Sort, Update};
+use crate::query::{Filter, Sort, Update};
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::precondition::IfMatch;
 use crate::service::queries::list_query::ListQuery;
-use crate::service::resource::{self, Categories, Decision, Resource, Wanted};
+use crate::service::resource::{self, Categories, Decision, NewState, Resource, Wanted};
 use crate::service::services::Services;
-use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
+use crate::store::{Change, Condition, Documents, Explanation, FindQuery, Unit, scope_version};
 
 /// The scope that serialises changes of the forest: no filter can express "no cycles".
 const SCOPE: &str = Categories::COLLECTION;
+/// The same for people.
+const FOREST: &str = "the categories";
+
+/// The members that come back with an earlier state.
+pub(crate) const MEMBERS: [&str; 5] = ["name", "label", "parent", "types", "meta"];
 
 /// A category with its descendants.
 pub struct Node<'a> {
@@ -60,9 +65,7 @@ pub(crate) async fn restored_category(
     id: i64,
     deleted: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let names = ["name", "label", "parent", "types", "meta"];
-    let kept = names.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone())));
-    let body = kept.collect();
+    let body = only(deleted, &MEMBERS);
     let now = services.now();
     store_category(services, &body, Some(id), |accepted, _| category_input::updated(accepted, deleted, now)).await
 }
@@ -74,56 +77,28 @@ async fn store_category(
     again: Option<i64>,
     build: impl Fn(Document, i64) -> Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted =
-        without_unknown(&CATEGORY, body, None, category_input::read(body)).map_err(ServiceError::Violations)?;
+    let accepted = without_unknown(&CATEGORY, body, None, category_input::read(body))?;
     let wanted = again.map_or(Wanted::from(accepted.get_i64("public_id").ok()), Wanted::Again);
-    for _ in 0..resource::DECISIONS {
+    let create = async || {
         let conditions = check_links(services, &accepted, None).await?;
-        let build = |id| build(accepted.clone(), id);
-        match resource::create::<Categories>(services, wanted, conditions, build).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome,
-        }
-    }
-    Err(contended())
+        resource::create::<Categories>(services, wanted, conditions, |id| build(accepted.clone(), id)).await
+    };
+    resource::until_it_holds(FOREST, create).await
 }
 
-/// Replaces the category with the body.
+/// Changes the category to what was sent.
 ///
 /// # Errors
 /// As [`create_category`], a parent that closes a cycle, and those of [`resource::change`].
-pub async fn update_category(
+pub async fn change_category(
     services: &Services,
     id: i64,
     if_match: &IfMatch,
-    body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_category(services, id, if_match, async |_| Ok(body.clone())).await
-}
-
-/// Merges the patch (RFC 7396) into the category and continues as [`update_category`].
-///
-/// # Errors
-/// As [`update_category`].
-pub async fn patch_category(
-    services: &Services,
-    id: i64,
-    if_match: &IfMatch,
-    patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change_category(services, id, if_match, async |before| resource::merged(before, patch)).await
-}
-
-async fn change_category(
-    services: &Services,
-    id: i64,
-    if_match: &IfMatch,
-    body_for: impl AsyncFn(&RawDocument) -> Result<Document, ServiceError>,
+    sent: NewState<'_>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
-        let (body, stored) = (body_for(before).await?, resource::decode(before)?);
-        let accepted = without_unknown(&CATEGORY, &body, Some(&stored), category_input::read(&body))
-            .map_err(ServiceError::Violations)?;
+        let (body, stored) = (sent.body(before)?, resource::decode(before)?);
+        let accepted = without_unknown(&CATEGORY, &body, Some(&stored), category_input::read(&body))?;
         resource::same_id(&accepted, id)?;
         let conditions = check_links(services, &accepted, Some(id)).await?;
         let after = category_input::updated(accepted, &stored, services.now());
@@ -131,13 +106,8 @@ async fn change_category(
         decision.unit.conditions = conditions;
         Ok(decision)
     };
-    for _ in 0..resource::DECISIONS {
-        match resource::change::<Categories>(services, id, if_match, &decide).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|(_, after)| after),
-        }
-    }
-    Err(contended())
+    let change = async || resource::change::<Categories>(services, id, if_match, &decide).await;
+    Ok(resource::until_it_holds(FOREST, change).await?.1)
 }
 
 /// Removes a category; its children move up to its parent. Returns it and the number of those children.
@@ -150,16 +120,9 @@ pub async fn delete_category(
     if_match: &IfMatch,
 ) -> Result<(RawDocumentBuf, u64), ServiceError> {
     let decide = async |before: &RawDocument| without_category(services, id, Some(before), &[]).await;
-    for _ in 0..resource::DECISIONS {
-        match resource::remove::<Categories>(services, id, if_match, decide).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => {
-                let (removed, touched) = outcome?;
-                return Ok((removed, touched.first().copied().unwrap_or_default()));
-            }
-        }
-    }
-    Err(contended())
+    let remove = async || resource::remove::<Categories>(services, id, if_match, &decide).await;
+    let (removed, touched) = resource::until_it_holds(FOREST, remove).await?;
+    Ok((removed, touched.first().copied().unwrap_or_default()))
 }
 
 /// The other changes of a deletion of a category: its children move up, but for those that the same unit changes itself.
@@ -188,9 +151,7 @@ pub(crate) async fn without_category(
 /// # Errors
 /// Violations of today's rules.
 pub(crate) fn as_it_was(past: &Document, present: Option<&Document>, now: DateTime) -> Result<Document, ServiceError> {
-    let names = ["name", "label", "parent", "types", "meta"];
-    let body: Document = names.iter().filter_map(|name| Some(((*name).to_owned(), past.get(name)?.clone()))).collect();
-    let accepted = category_input::read(&body).map_err(ServiceError::Violations)?;
+    let accepted = category_input::read(&only(past, &MEMBERS))?;
     Ok(category_input::updated(accepted, present.unwrap_or(past), now))
 }
 
@@ -206,7 +167,7 @@ pub(crate) async fn links_hold(
 ) -> Result<Vec<Condition>, ServiceError> {
     let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
     let mut conditions = vec![Condition::Unchanged { scope: SCOPE.into(), at }];
-    let known = services.types.anew(&*services.store, services.max_time).await?;
+    let known = services.types_anew().await?;
     let mut parents = parents(services).await?;
     parents.extend(categories.iter().map(|id| (*id, None)));
     parents.extend(stored.iter().map(|(id, category)| (*id, category.get_i64("parent").ok())));
@@ -214,8 +175,7 @@ pub(crate) async fn links_hold(
     for (id, category) in stored {
         for type_id in category.get_array("types").into_iter().flatten().filter_map(Bson::as_i64) {
             if known.get(type_id).is_some() && !types.contains(&type_id) {
-                let filter = Filter::equals("public_id", type_id);
-                conditions.push(Condition::Exists { collection: resource::Types::COLLECTION, filter });
+                conditions.push(Condition::exists(resource::Types::COLLECTION, type_id));
             } else if !types.contains(&type_id) {
                 violations.push(Violation::new("/types", format!("category {id}: type {type_id} does not exist")));
             }
@@ -226,7 +186,8 @@ pub(crate) async fn links_hold(
             violations.push(violation);
         }
     }
-    if violations.is_empty() { Ok(conditions) } else { Err(ServiceError::Violations(violations)) }
+    violations.none()?;
+    Ok(conditions)
 }
 
 /// Checks that parent and types exist and that the parent is not below `id`. Returns the conditions under which this
@@ -237,7 +198,7 @@ async fn check_links(
     id: Option<i64>,
 ) -> Result<Vec<Condition>, ServiceError> {
     let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let named = accepted.get_array("types").into_iter().flatten().filter_map(Bson::as_i64);
     let types = services.types_knowing(types, named.collect()).await?;
     let mut conditions = vec![Condition::Unchanged { scope: SCOPE.into(), at }];
@@ -251,15 +212,15 @@ async fn check_links(
         if !listed.insert(type_id) {
             violations.push(Violation::new(format!("/types/{index}"), format!("type {type_id} is there twice")));
         }
-        let filter = Filter::equals("public_id", type_id);
-        conditions.push(Condition::Exists { collection: resource::Types::COLLECTION, filter });
+        conditions.push(Condition::exists(resource::Types::COLLECTION, type_id));
     }
     if let Ok(parent) = accepted.get_i64("parent")
         && let Some(violation) = check_parent(services, parent, id).await?
     {
         violations.push(violation);
     }
-    if violations.is_empty() { Ok(conditions) } else { Err(ServiceError::Violations(violations)) }
+    violations.none()?;
+    Ok(conditions)
 }
 
 async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Result<Option<Violation>, ServiceError> {
@@ -268,8 +229,7 @@ async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Resu
 
 /// The parents of all categories.
 async fn parents(services: &Services) -> Result<HashMap<i64, Option<i64>>, ServiceError> {
-    let mut all = FindQuery::new(Filter::all(), services.max_time);
-    all.projection = Some(Projection::parse(&doc! { "public_id": 1, "parent": 1 }, &all.filter)?);
+    let all = FindQuery::new(Filter::all(), services.max_time).showing(&doc! { "public_id": 1, "parent": 1 });
     let found = services.store.find(Categories::COLLECTION, &all).await?;
     let parent = |category: &RawDocument| Some((integer(category, "public_id")?, integer(category, "parent")));
     Ok(found.iter().filter_map(parent).collect())
@@ -298,7 +258,7 @@ fn wrong_parent(parents: &HashMap<i64, Option<i64>>, parent: i64, id: Option<i64
 pub async fn read_forest(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Forest, ServiceError> {
     let categories = services.held(Categories::COLLECTION, forest_question(services, query)).await?;
     let may_view = caller.rights.grants(VIEW_TYPES);
-    let types = if may_view { Some(services.types.current(&*services.store, services.max_time).await?) } else { None };
+    let types = if may_view { Some(services.current_types().await?) } else { None };
     Ok(Forest { categories, types })
 }
 
@@ -356,8 +316,4 @@ impl Forest {
         let ids = ids.filter_map(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from)));
         ids.filter_map(|id| self.types.as_ref()?.get(id).cloned()).collect()
     }
-}
-
-fn contended() -> ServiceError {
-    ServiceError::Contended("the categories".to_owned())
 }

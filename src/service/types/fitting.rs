@@ -22,7 +22,7 @@ use crate::service::error::ServiceError;
 use crate::service::objects::targets::{Targets, other_type};
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{Documents, FindQuery};
 
 /// How many names that the type does not have are counted apart.
 const MOST_UNKNOWN: usize = 256;
@@ -135,7 +135,7 @@ struct Looking<'s> {
 
 impl<'s> Looking<'s> {
     async fn new(services: &'s Services, caller: &Caller, question: Question<'_>) -> Result<Self, ServiceError> {
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         let targets =
             KnownTargets { visible: types.visible_to(caller), asked: HashSet::new(), found: Targets::default() };
         let walk = Walk::new(question.object_type, question.plain, question.only);
@@ -144,13 +144,13 @@ impl<'s> Looking<'s> {
 
     async fn at(&mut self, chunk: Documents) -> Result<(), ServiceError> {
         let walk = std::mem::take(&mut self.walk);
-        self.walk = admission::work(move |_| walk.over(&chunk)).await.map_err(StoreError::from)?;
+        self.walk = admission::work(move |_| walk.over(&chunk)).await?;
         if !self.walk.references.is_empty() {
             self.targets.learn(self.services, &self.walk.references).await?;
             self.walk.judge(&self.targets);
         }
         self.walk.end_chunk();
-        admission::current().hold(self.walk.bytes - self.held).map_err(StoreError::from)?;
+        admission::current().hold(self.walk.bytes - self.held)?;
         self.held = self.walk.bytes;
         Ok(())
     }

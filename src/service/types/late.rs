@@ -35,7 +35,7 @@ impl Services {
         documents: impl IntoIterator<Item = &'d RawDocument>,
     ) -> Result<Arc<Types>, ServiceError> {
         let ids = types_in(documents);
-        let types = self.types.current(&*self.store, self.max_time).await?;
+        let types = self.current_types().await?;
         self.types_knowing(types, ids).await
     }
 
@@ -52,8 +52,16 @@ impl Services {
     /// # Errors
     /// Errors of the store.
     pub(crate) async fn type_with_id(&self, id: i64) -> Result<Option<Arc<TypeEntry>>, ServiceError> {
-        let types = self.types.current(&*self.store, self.max_time).await?;
+        let types = self.current_types().await?;
         Ok(self.types_knowing(types, vec![id]).await?.get(id).cloned())
+    }
+
+    /// The types as they are remembered.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn current_types(&self) -> Result<Arc<Types>, ServiceError> {
+        self.types.current(&*self.store, self.max_time).await
     }
 
     /// The types as they are in the store, whatever is remembered.
@@ -73,7 +81,7 @@ impl Services {
         &self,
         decide: impl AsyncFn() -> Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
-        let remembered = self.types.current(&*self.store, self.max_time).await?;
+        let remembered = self.current_types().await?;
         match decide().await {
             Err(ServiceError::Violations(found))
                 if is_about_types(&found) && !self.types_anew().await?.is_as(&remembered) =>
@@ -107,7 +115,7 @@ pub(crate) async fn list<R: Resource>(
     query: &ListQuery,
     guard: impl Fn(&Types) -> Option<Filter>,
 ) -> Result<(Listed, Arc<Types>), ServiceError> {
-    let mut types = services.types.current(&*services.store, services.max_time).await?;
+    let mut types = services.current_types().await?;
     for _ in 0..ATTEMPTS {
         let mut asked = query.clone();
         let is_looked_at = services.store.is_remote() && !query.explain;

@@ -18,17 +18,16 @@ use crate::domain::migration_input::Asked;
 use crate::domain::type_migration::Migration;
 use crate::history::entry::{Action, Author};
 use crate::plural::counted;
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
 use crate::service::error::ServiceError;
 use crate::service::history::author::{CausedBy, as_action, by, caused};
 use crate::service::history::kept::last_of_type;
 use crate::service::objects::bulk::GROUP_BYTES;
-use crate::service::objects::exists;
 use crate::service::resource::{self, Objects, Resource, Types};
 use crate::service::services::Services;
 use crate::service::upkeep::lease::{Holder, Lease, LeaseTimes, Work};
 use crate::store::collections::{LOGS, TYPE_MIGRATIONS};
-use crate::store::{Change, Documents, FindQuery, StoreError, Unit, as_fits};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit, as_fits};
 
 /// How often is looked whether a migration is running.
 const TICK: Duration = Duration::from_millis(100);
@@ -167,12 +166,9 @@ impl<'s> Run<'s> {
     /// goes back, and it is false.
     async fn checked(&self, note: &RawDocument) -> Result<bool, ServiceError> {
         let since = integer(note, "since").unwrap_or_default();
-        let late = Filter::parse(
-            &doc! {"sequence": {"$gt": since}, "resource": "objects", "type_id": self.id},
-            &Limits::NONE,
-        )?;
+        let late = Filter::ours(&doc! {"sequence": {"$gt": since}, "resource": "objects", "type_id": self.id});
         let entries = self.services.store.find(LOGS, &FindQuery::new(late, self.services.max_time)).await?;
-        let ids: Vec<Bson> = entries.iter().filter_map(|it| integer(it, "public_id")).map(Bson::Int64).collect();
+        let ids = entries.iter().filter_map(|it| integer(it, "public_id"));
         let own = Filter::equals("type_id", self.id).and(Filter::one_of("public_id", ids));
         let objects =
             self.services.store.find(Objects::COLLECTION, &FindQuery::new(own, self.services.max_time)).await?;
@@ -198,7 +194,7 @@ impl<'s> Run<'s> {
             if upto == i64::MAX {
                 return Ok(true);
             }
-            let next = Filter::parse(&doc! {"type_id": self.id, "public_id": {"$gt": upto}}, &Limits::NONE)?;
+            let next = Filter::ours(&doc! {"type_id": self.id, "public_id": {"$gt": upto}});
             let query = FindQuery::new(next, self.services.max_time).sorted(Sort::by("public_id", false));
             let objects = as_fits(store, Objects::COLLECTION, query.limited(most as u64), GROUP_BYTES).await?;
             let Some(last) = objects.iter().filter_map(|object| integer(object, "public_id")).max() else {
@@ -218,7 +214,7 @@ impl<'s> Run<'s> {
                 objects.iter().zip(moved.documents.iter()).filter(|(one, other)| one.as_bytes() != other.as_bytes());
             let note = running::noted(Some(&note), &running::with(&note, doc! {"upto": last, "done": done})?);
             let changes = differing.map(|(before, after)| replaced(Objects::COLLECTION, before, after)).chain([note]);
-            let conditions = moved.referred.iter().map(|id| exists(Objects::COLLECTION, *id)).collect();
+            let conditions = moved.referred.iter().map(|id| Condition::exists(Objects::COLLECTION, *id)).collect();
             let unit = Unit { changes: changes.collect(), conditions };
             match self.committed(unit).await {
                 Ok(()) => return Ok(false),

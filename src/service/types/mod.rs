@@ -3,7 +3,6 @@
 pub mod carrying;
 pub mod catalog;
 pub mod categories;
-pub mod counts;
 pub mod examples;
 pub mod fitting;
 pub mod late;
@@ -13,6 +12,7 @@ pub mod plan;
 pub mod running;
 pub mod warnings;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -31,7 +31,7 @@ use super::objects::dangling;
 use super::objects::references::{self, Left, Removal};
 use super::objects::targets::Targets;
 use super::precondition::IfMatch;
-use super::resource::{self, Categories, Decision, Objects, Resource, Types, Wanted};
+use super::resource::{self, Categories, Decision, NewState, Objects, Resource, Types, Wanted};
 use super::services::Services;
 use crate::domain::acl::Permission;
 use crate::domain::migration_input::Asked;
@@ -140,7 +140,7 @@ pub(super) fn without_type(id: i64, deleted: &[i64], changed_categories: &[i64])
 
 /// All documents but those with these ids.
 pub(super) fn none_with(ids: &[i64]) -> Filter {
-    Filter::none_of("public_id", ids.iter().copied().map(Bson::Int64).collect())
+    Filter::none_of("public_id", ids.iter().copied())
 }
 
 /// These categories lose a type.
@@ -148,31 +148,31 @@ fn pulled(filter: Filter, id: i64) -> Change {
     Change::UpdateMany { collection: Categories::COLLECTION, filter, update: Update::pull("types", Bson::Int64(id)) }
 }
 
-/// Replaces the type with the body; creation time and members of other tools stay.
+/// Changes the type to what was sent; creation time and members of other tools stay.
 ///
 /// # Errors
 /// As [`create_type`], and those of [`resource::change`].
-pub async fn update_type(
+pub async fn change_type(
     services: &Services,
     caller: &Caller,
     id: i64,
     if_match: &IfMatch,
-    body: &Document,
+    sent: NewState<'_>,
 ) -> Result<Changed, ServiceError> {
-    let (body, asked) = Asked::split(body.clone()).map_err(ServiceError::Violations)?;
+    let split = Split::of(sent)?;
     let decide = async |before: &RawDocument| {
-        let decision = replace_type(services, caller, id, &body, before).await?;
-        carrying::decided(services, caller, &asked, (before, decision)).await
+        let decision = replace_type(services, caller, id, &*split.body(before)?, before).await?;
+        carrying::decided(services, caller, &split.asked, (before, decision)).await
     };
-    let action = (!asked.steps.is_empty()).then_some(Action::Migrate);
-    Box::pin(changed(services, caller, (id, if_match), (&body, action), decide)).await
+    let action = (!split.asked.steps.is_empty()).then_some(Action::Migrate);
+    Box::pin(changed(services, caller, (id, if_match), (&split.sent, action), decide)).await
 }
 
-/// As [`update_type`], with the access list that the type has when it is replaced. `beside` gives what changes with it. Its
+/// As [`change_type`], with the access list that the type has when it is replaced. `beside` gives what changes with it. Its
 /// objects may break the rules that come back.
 ///
 /// # Errors
-/// As [`update_type`], and those of `beside`.
+/// As [`change_type`], and those of `beside`.
 pub(super) async fn reverted_type(
     services: &Services,
     caller: &Caller,
@@ -190,87 +190,55 @@ pub(super) async fn reverted_type(
     changed(services, caller, (id, if_match), (body, None), decide).await
 }
 
-/// Merges the patch (RFC 7396) into the type and continues as [`update_type`].
-///
-/// # Errors
-/// As [`update_type`].
-pub async fn patch_type(
-    services: &Services,
-    caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
-    patch: &serde_json::Value,
-) -> Result<Changed, ServiceError> {
-    let (patch, sent, asked) = split_patch(patch)?;
-    let decide = async |before: &RawDocument| {
-        let decision = replace_type(services, caller, id, &patched(before, &patch)?, before).await?;
-        carrying::decided(services, caller, &asked, (before, decision)).await
-    };
-    let action = (!asked.steps.is_empty()).then_some(Action::Migrate);
-    Box::pin(changed(services, caller, (id, if_match), (&sent, action), decide)).await
+/// A change of a type as it was sent, without what is asked of its objects.
+struct Split {
+    sent: Document,
+    /// The same, if it is a merge patch.
+    patch: Option<serde_json::Value>,
+    asked: Asked,
 }
 
-/// The patch of the type, as JSON and as a document, and what is asked of its objects.
-fn split_patch(patch: &serde_json::Value) -> Result<(serde_json::Value, Document, Asked), ServiceError> {
-    let (sent, asked) = Asked::split(resource::body_of_patch(patch)?).map_err(ServiceError::Violations)?;
-    let mut patch = patch.clone();
-    if let Some(members) = patch.as_object_mut() {
-        members.retain(|name, _| sent.contains_key(name));
+impl Split {
+    fn of(sent: NewState<'_>) -> Result<Self, ServiceError> {
+        let (whole, mut patch) = match sent {
+            NewState::Whole(body) => (body.clone(), None),
+            NewState::Patch(patch) => (resource::body_of_patch(patch)?, Some(patch.clone())),
+        };
+        let (sent, asked) = Asked::split(whole)?;
+        if let Some(members) = patch.as_mut().and_then(serde_json::Value::as_object_mut) {
+            members.retain(|name, _| sent.contains_key(name));
+        }
+        Ok(Self { sent, patch, asked })
     }
-    Ok((patch, sent, asked))
-}
 
-/// The body that a patch makes of a stored type.
-fn patched(before: &RawDocument, patch: &serde_json::Value) -> Result<Document, ServiceError> {
-    let mut body = resource::merged(before, patch)?;
-    if patch.get("editor_id").is_none() {
-        body.remove("editor_id");
+    /// The body that it makes of a stored type.
+    fn body(&self, before: &RawDocument) -> Result<Cow<'_, Document>, ServiceError> {
+        let Some(patch) = &self.patch else { return Ok(Cow::Borrowed(&self.sent)) };
+        let mut body = resource::merged(before, patch)?;
+        if patch.get("editor_id").is_none() {
+            body.remove("editor_id");
+        }
+        Ok(Cow::Owned(body))
     }
-    Ok(body)
 }
 
-/// What [`update_type`] would change, and which objects would not fit the type then. Changes nothing.
+/// What [`change_type`] would change, and which objects would not fit the type then. Changes nothing.
 ///
 /// # Errors
-/// As [`update_type`], except for a taken name, which is a part of the plan.
-pub async fn plan_update(
+/// As [`change_type`], except for a taken name, which is a part of the plan.
+pub async fn plan_change(
     services: &Services,
     caller: &Caller,
     id: i64,
     if_match: &IfMatch,
-    body: &Document,
+    sent: NewState<'_>,
 ) -> Result<Plan, ServiceError> {
-    let (body, asked) = Asked::split(body.clone()).map_err(ServiceError::Violations)?;
-    planned(services, caller, (id, if_match), &asked, |_| Ok(body)).await
-}
-
-/// As [`plan_update`], for [`patch_type`].
-///
-/// # Errors
-/// As [`plan_update`].
-pub async fn plan_patch(
-    services: &Services,
-    caller: &Caller,
-    id: i64,
-    if_match: &IfMatch,
-    patch: &serde_json::Value,
-) -> Result<Plan, ServiceError> {
-    let (patch, _, asked) = split_patch(patch)?;
-    planned(services, caller, (id, if_match), &asked, |before| patched(before, &patch)).await
-}
-
-async fn planned(
-    services: &Services,
-    caller: &Caller,
-    (id, if_match): (i64, &IfMatch),
-    asked: &Asked,
-    body: impl FnOnce(&RawDocument) -> Result<Document, ServiceError>,
-) -> Result<Plan, ServiceError> {
+    let split = Split::of(sent)?;
     let before = resource::get::<Types>(services, id).await?;
     if_match.check(&Types::view(&before))?;
-    let decision = replace_type(services, caller, id, &body(&before)?, &before).await?;
+    let decision = replace_type(services, caller, id, &*split.body(&before)?, &before).await?;
     let sees_objects = sees_objects(services, caller, id).await?;
-    plan::of_change(services, caller, (&before, &decision.after), sees_objects, &asked.steps).await
+    plan::of_change(services, caller, (&before, &decision.after), sees_objects, &split.asked.steps).await
 }
 
 /// Whether the caller may read the objects of a type.
@@ -354,7 +322,7 @@ async fn read(
     let references = type_input::default_references(body, stored);
     // Callers who may not see objects must not learn which ones exist.
     if !references.is_empty() && caller.rights.grants(VIEW_OBJECTS) {
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         let referred = references.iter().map(|reference| reference.object_id);
         idle.append(Targets::read(services, types.visible_to(caller), referred).await?.dangling(&references));
     }
@@ -502,7 +470,7 @@ async fn in_use(services: &Services, id: i64, countable: Option<&Filter>) -> Res
         }
         None => "objects".to_owned(),
     };
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let remedy = match types.get(id) {
         Some(entry) if !entry.object_type.active => {
             "activate it first, as objects of an inactive type can only be read"

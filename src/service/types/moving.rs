@@ -18,7 +18,7 @@ use crate::service::error::ServiceError;
 use crate::service::objects::targets::Targets;
 use crate::service::resource;
 use crate::service::services::Services;
-use crate::store::{Documents, StoreError};
+use crate::store::Documents;
 
 /// What one step did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -100,13 +100,13 @@ impl Mover {
         if self.migration.makes_references() {
             let (migration, objects) = (Arc::clone(&self.migration), Arc::clone(&chunk));
             let found = admission::work(move |_| referred_by(&migration, &objects)).await;
-            referred = found.map_err(StoreError::from)??;
+            referred = found??;
             targets = Targets::read(services, self.visible.clone(), referred.iter().copied()).await?;
             referred.retain(|id| targets.contains(*id));
         }
         let (migration, stamp) = (Arc::clone(&self.migration), (self.editor_id, self.now));
         let made = admission::work(move |_| made(&migration, &chunk, &targets, stamp)).await;
-        let (documents, outcomes) = made.map_err(StoreError::from)??;
+        let (documents, outcomes) = made??;
         for (id, applied) in outcomes {
             self.note(id, &applied);
         }

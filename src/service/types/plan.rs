@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bson::raw::RawDocument;
 
+use super::carrying::States;
 use super::catalog::VIEW_TYPES;
 use super::examples::plain_fields;
 use super::fitting::{self, Findings, Misfits, Question};
@@ -18,10 +19,9 @@ use crate::domain::type_migration::Migration;
 use crate::query::Filter;
 use crate::service::accounts::directory::Caller;
 use crate::service::error::ServiceError;
-use crate::service::resource;
 use crate::service::services::Services;
+use crate::store::FindQuery;
 use crate::store::collections::WEBHOOKS;
-use crate::store::{FindQuery, StoreError};
 
 /// The right to see webhooks.
 const VIEW_WEBHOOKS: &str = "base.system.view";
@@ -85,11 +85,9 @@ pub(super) async fn of_change(
     sees_objects: bool,
     of_objects: &[migration_input::Step],
 ) -> Result<Plan, ServiceError> {
-    let read = |document: &RawDocument| {
-        ObjectType::from_document(document).map_err(|error| StoreError::Corrupt { what: error.to_string() })
-    };
-    let (was, is) = (read(before)?, read(after)?);
-    let differences = type_changes::differences((&was, &resource::decode(before)?), (&is, &resource::decode(after)?));
+    let states = States::read(before, after)?;
+    let differences = states.differences()?;
+    let States { was, is, .. } = states;
     let mut steps = Vec::with_capacity(differences.len());
     for difference in differences {
         let dependents = dependents(services, caller, &difference, was.public_id).await?;
@@ -97,10 +95,10 @@ pub(super) async fn of_change(
     }
     refuse_taken_name(services, &is, &mut steps).await?;
     let migration = (!of_objects.is_empty()).then(|| Migration::of(of_objects, &was, &is)).transpose();
-    let migration = migration.map_err(ServiceError::Violations)?;
+    let migration = migration?;
     let mut findings = None;
     if sees_objects {
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         let visible = types.visible_to(caller);
         let stamp = (caller.user_id, services.now());
         let (mover, plain) = match migration.map(Arc::new) {
@@ -121,7 +119,7 @@ pub(super) async fn of_change(
 /// Another type may have the new name.
 async fn refuse_taken_name(services: &Services, is: &ObjectType, steps: &mut [Step]) -> Result<(), ServiceError> {
     let Some(step) = steps.iter_mut().find(|step| step.difference.change == "name") else { return Ok(()) };
-    let types = services.types.anew(&*services.store, services.max_time).await?;
+    let types = services.types_anew().await?;
     let is_taken = types
         .iter()
         .map(|entry| &entry.object_type)
@@ -161,7 +159,7 @@ async fn dependents(
 ) -> Result<Vec<Dependent>, ServiceError> {
     let mut found = Vec::new();
     if caller.rights.grants(VIEW_TYPES) {
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         for other in types.iter().map(|entry| &entry.object_type) {
             let places = type_changes::dependents(difference, id, other).into_iter();
             let public_id = other.public_id;

@@ -73,8 +73,8 @@ pub(crate) async fn notes(
     ids: &[i64],
     max_time: Duration,
 ) -> Result<Vec<RawDocumentBuf>, StoreError> {
-    let ids = ids.iter().copied().map(Bson::Int64).collect();
-    let found = store.find(TYPE_MIGRATIONS, &FindQuery::new(Filter::one_of("_id", ids), max_time)).await?;
+    let found =
+        store.find(TYPE_MIGRATIONS, &FindQuery::new(Filter::one_of("_id", ids.iter().copied()), max_time)).await?;
     Ok(found.iter().map(RawDocument::to_owned).collect())
 }
 
@@ -101,11 +101,7 @@ pub(crate) async fn refuse(store: &dyn Store, id: i64, max_time: Duration) -> Re
 
 /// The change that stores a note.
 pub(crate) fn noted(before: Option<&RawDocument>, note: &Document) -> Change {
-    let after = raw(note);
-    match before {
-        Some(before) => Change::Replace { collection: TYPE_MIGRATIONS, before: before.to_owned(), after },
-        None => Change::Insert { collection: TYPE_MIGRATIONS, document: after },
-    }
+    Change::put(TYPE_MIGRATIONS, before.map(RawDocument::to_owned), raw(note))
 }
 
 /// A note with other members; null removes one.

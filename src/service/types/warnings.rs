@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, Document};
 
+use super::carrying::States;
 use super::examples::plain_fields;
 use super::fitting::{Findings, Question, look};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::integer;
 use crate::domain::object_fields::Rule;
 use crate::domain::object_type::ObjectType;
-use crate::domain::type_changes::{Difference, differences, to_check};
+use crate::domain::type_changes::{Difference, to_check};
 use crate::domain::type_input;
 use crate::plural::counted;
 use crate::query::Filter;
@@ -59,13 +60,9 @@ pub(crate) async fn changed(
     sees_objects: bool,
 ) -> Result<Changed, ServiceError> {
     let mut warnings = warnings(caller, (Some(&before), &after), sent)?;
-    let types = (ObjectType::from_document(&before), ObjectType::from_document(&after));
-    if let (Ok(was), Ok(now)) = types
-        && sees_objects
-    {
-        let stored = (resource::decode(&before)?, resource::decode(&after)?);
-        let differences = differences((&was, &stored.0), (&now, &stored.1));
-        warnings.extend(left_behind(services, caller, (&was, &now), &differences).await);
+    if sees_objects && let Ok(states) = States::read(&before, &after) {
+        let differences = states.differences()?;
+        warnings.extend(left_behind(services, caller, (&states.was, &states.is), &differences).await);
     }
     Ok(Changed { after, warnings, is_running: false })
 }
@@ -162,7 +159,7 @@ pub(crate) async fn absent_groups(services: &Services, object_type: &Document) -
     if ids.is_empty() {
         return Ok(ids);
     }
-    let named = Filter::one_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+    let named = Filter::one_of("public_id", ids.iter().copied());
     let found = services.store.find(Groups::COLLECTION, &FindQuery::new(named, services.max_time)).await?;
     let known: HashSet<i64> = found.iter().filter_map(|group| integer(group, "public_id")).collect();
     ids.retain(|id| !known.contains(id));

@@ -106,16 +106,15 @@ impl<'a> Lease<'a> {
         let (mut beat, mut own) = (0, document(work, &holder, 0));
         let mut seen: Option<(RawDocumentBuf, Instant)> = None;
         loop {
-            let query = FindQuery::new(Filter::equals("_id", work.name()), max_time).limited(1);
-            let found = store.find(MIGRATIONS, &query).await?;
-            let change = match found.first() {
+            let query = FindQuery::new(Filter::equals("_id", work.name()), max_time);
+            let change = match store.first(MIGRATIONS, query).await? {
                 None => Change::Insert { collection: MIGRATIONS, document: own.clone() },
-                Some(now) if holder.has(now) => {
+                Some(now) if holder.has(&now) => {
                     // The last beat, or giving the lease back, may take effect late: then it must not find the document that
                     // it expects.
-                    beat = integer(now, "beat").unwrap_or_default() + 2;
+                    beat = integer(&now, "beat").unwrap_or_default() + 2;
                     own = document(work, &holder, beat);
-                    Change::Replace { collection: MIGRATIONS, before: RawDocument::to_owned(now), after: own.clone() }
+                    Change::Replace { collection: MIGRATIONS, before: now, after: own.clone() }
                 }
                 Some(now) => match &seen {
                     Some((before, since)) if before.as_bytes() == now.as_bytes() => {
@@ -132,7 +131,7 @@ impl<'a> Lease<'a> {
                                 work.doing()
                             );
                         }
-                        seen = Some((RawDocument::to_owned(now), Instant::now()));
+                        seen = Some((now, Instant::now()));
                         continue;
                     }
                 },

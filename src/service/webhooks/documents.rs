@@ -1,13 +1,13 @@
 //! The documents of webhooks that no client writes: cursors, and records of deliveries.
 
 use bson::oid::ObjectId;
-use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, DateTime, Document, doc};
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, DateTime, doc};
 
 use crate::auth::Secret;
 use crate::domain::document::{integer, raw, text};
 use crate::outgoing::Outcome;
-use crate::query::{Filter, Limits, Update};
+use crate::query::{Filter, Update};
 use crate::service::error::ServiceError;
 use crate::service::history::feed::Position;
 use crate::service::services::Services;
@@ -61,18 +61,17 @@ impl Cursor {
 
     /// The cursor of a webhook, if it is there.
     pub(super) async fn of(services: &Services, webhook: i64) -> Result<Option<Self>, ServiceError> {
-        let query = FindQuery::new(Filter::equals("public_id", webhook), services.max_time).limited(1);
-        let found = services.store.find(WEBHOOK_CURSORS, &query).await?;
-        Ok(found.first().and_then(|stored| {
+        let query = FindQuery::new(Filter::equals("public_id", webhook), services.max_time);
+        Ok(services.store.first(WEBHOOK_CURSORS, query).await?.and_then(|stored| {
             Some(Self {
-                stored: RawDocument::to_owned(stored),
-                secret: Secret::new(text(stored, "secret")?),
-                position: integer(stored, "position")?,
+                secret: Secret::new(text(&stored, "secret")?),
+                position: integer(&stored, "position")?,
                 saved_at: stored.get_datetime("saved_at").unwrap_or(DateTime::MIN),
-                number: integer(stored, "number")?,
-                attempts: integer(stored, "attempts").unwrap_or_default(),
+                number: integer(&stored, "number")?,
+                attempts: integer(&stored, "attempts").unwrap_or_default(),
                 failing_since: stored.get_datetime("failing_since").ok(),
                 due_at: stored.get_datetime("due_at").ok(),
+                stored,
             })
         }))
     }
@@ -112,7 +111,7 @@ impl Cursor {
         let old = doc! { "webhook_id": webhook, "number": { "$lte": self.number - MOST_DELIVERIES } };
         [
             Change::Insert { collection: WEBHOOK_DELIVERIES, document },
-            Change::DeleteMany { collection: WEBHOOK_DELIVERIES, filter: own(&old) },
+            Change::DeleteMany { collection: WEBHOOK_DELIVERIES, filter: Filter::ours(&old) },
         ]
     }
 }
@@ -141,9 +140,4 @@ pub(super) fn forget(webhook: i64) -> [Change; 2] {
         Change::DeleteMany { collection: WEBHOOK_CURSORS, filter: Filter::equals("public_id", webhook) },
         Change::DeleteMany { collection: WEBHOOK_DELIVERIES, filter: Filter::equals("webhook_id", webhook) },
     ]
-}
-
-/// A condition of the service itself, from known operators alone.
-pub(super) fn own(condition: &Document) -> Filter {
-    Filter::parse(condition, &Limits::NONE).expect("the condition is made of known operators")
 }

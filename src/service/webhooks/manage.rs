@@ -23,7 +23,7 @@ use crate::service::error_code::ErrorCode;
 use crate::service::history::changes::position;
 use crate::service::precondition::IfMatch;
 use crate::service::queries::advice;
-use crate::service::resource::{self, DECISIONS, Decision, Resource, Webhooks};
+use crate::service::resource::{self, Decision, NewState, Resource, Webhooks};
 use crate::service::services::Services;
 use crate::store::collections::WEBHOOK_DELIVERIES;
 use crate::store::{Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
@@ -61,7 +61,7 @@ pub async fn create_webhook(services: &Services, caller: &Caller, body: &Documen
     let accepted = accepted(services, caller, body, None).await?;
     let (secret, now) = (new_secret(), services.now());
     let begin = services.feed.position().await?;
-    for _ in 0..DECISIONS {
+    let create = async || {
         let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
         let count = services.store.count(Webhooks::COLLECTION, &Filter::all(), services.max_time).await?;
         if count >= MOST_WEBHOOKS {
@@ -73,12 +73,10 @@ pub async fn create_webhook(services: &Services, caller: &Caller, body: &Documen
             let unit = Unit::of(Cursor::begin(id, &secret, begin, now));
             Ok((document, unit.given(Condition::Unchanged { scope: SCOPE.into(), at })))
         };
-        match resource::create_with::<Webhooks>(services, resource::Wanted::Any, build).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|stored| NewWebhook { stored, secret }),
-        }
-    }
-    Err(ServiceError::Contended("the webhooks".to_owned()))
+        resource::create_with::<Webhooks>(services, resource::Wanted::Any, build).await
+    };
+    let stored = resource::until_it_holds("the webhooks", create).await?;
+    Ok(NewWebhook { stored, secret })
 }
 
 /// The hints about the filter of a webhook: nobody looks at one that never sends.
@@ -97,40 +95,18 @@ pub async fn advice(services: &Services, caller: &Caller, webhook: &RawDocument)
     }
 }
 
-/// Replaces a webhook with the body. The caller becomes its author.
+/// Changes a webhook to what was sent. The caller becomes its author.
 ///
 /// # Errors
 /// As [`create_webhook`], and those of [`resource::change`].
-pub async fn update_webhook(
+pub async fn change_webhook(
     services: &Services,
     caller: &Caller,
     (id, if_match): (i64, &IfMatch),
-    body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change(services, caller, (id, if_match), |_| Ok(body.clone())).await
-}
-
-/// Merges the patch (RFC 7396) into the webhook and continues as [`update_webhook`].
-///
-/// # Errors
-/// As [`update_webhook`].
-pub async fn patch_webhook(
-    services: &Services,
-    caller: &Caller,
-    (id, if_match): (i64, &IfMatch),
-    patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
-    change(services, caller, (id, if_match), |before| resource::merged(before, patch)).await
-}
-
-async fn change(
-    services: &Services,
-    caller: &Caller,
-    (id, if_match): (i64, &IfMatch),
-    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
+    sent: NewState<'_>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
-        let (body, stored) = (body_for(before)?, resource::decode(before)?);
+        let (body, stored) = (sent.body(before)?, resource::decode(before)?);
         if let Some(Bson::Int32(sent)) = body.get("public_id") {
             resource::same_id(&doc! { "public_id": i64::from(*sent) }, id)?;
         }
@@ -155,7 +131,7 @@ async fn accepted(
 ) -> Result<Document, ServiceError> {
     let read = without(webhook_input::other_state(body, stored), webhook_input::read(body));
     let read = without_unknown(&WEBHOOK, body, stored, read);
-    let mut accepted = read.map_err(ServiceError::Violations)?;
+    let mut accepted = read?;
     let url = url_of(&accepted)?;
     if services.webhooks.sender.refuses(&url) {
         let message = "names an address that webhooks may not go to: http:// reaches only the networks of the setting \
@@ -255,6 +231,6 @@ pub async fn explain_deliveries(services: &Services, id: i64) -> Result<Explanat
 
 fn last_deliveries(services: &Services, id: i64) -> FindQuery {
     let since = bson::DateTime::from_chrono(services.clock.now() - TimeDelta::days(SHOWN_DAYS));
-    let filter = documents::own(&doc! { "webhook_id": id, "time": { "$gte": since } });
+    let filter = Filter::ours(&doc! { "webhook_id": id, "time": { "$gte": since } });
     FindQuery::new(filter, services.max_time).sorted(Sort::by("number", true))
 }

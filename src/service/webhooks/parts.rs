@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::metrics::Deliveries;
+use crate::metrics::Outcomes;
 use crate::outgoing::Sender;
 use crate::query::Limits;
 
@@ -20,7 +20,7 @@ pub struct Parts {
     /// The bounds of filters.
     pub limits: Limits,
     /// How attempts ended.
-    pub deliveries: Deliveries,
+    pub deliveries: Outcomes,
     /// The tests that may begin now.
     pub(super) tests: Arc<Semaphore>,
 }
@@ -28,6 +28,6 @@ pub struct Parts {
 impl Parts {
     /// With this sender, and these bounds of filters.
     pub fn new(sender: Sender, limits: Limits) -> Self {
-        Self { sender, limits, deliveries: Deliveries::default(), tests: Arc::new(Semaphore::new(MOST_TESTS)) }
+        Self { sender, limits, deliveries: Outcomes::of_deliveries(), tests: Arc::new(Semaphore::new(MOST_TESTS)) }
     }
 }

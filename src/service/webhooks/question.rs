@@ -14,7 +14,6 @@ use crate::service::error::ServiceError;
 use crate::service::history::changes::{Question, RESOURCES, View};
 use crate::service::objects::field_names;
 use crate::service::services::Services;
-use crate::store::StoreError;
 
 /// The question of a webhook, understood.
 pub(super) struct Asked {
@@ -54,7 +53,7 @@ async fn filter(services: &Services, author: &Caller, text: &str) -> Result<Filt
         let read = admission::work(move |means| {
             fields.filter(&document, &limits, now, &Effort::Work(means.clone(), Instant::now().checked_add(max_time)))
         });
-        let read = read.await.map_err(StoreError::from)?;
+        let read = read.await?;
         read.map_err(|error| wrong(format!("cannot be understood as a filter: {error}")))
     };
     let fields = field_names::fields(services, author).await?;

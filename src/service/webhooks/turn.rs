@@ -240,7 +240,7 @@ impl Turn<'_> {
     /// Stores what came of an attempt.
     async fn settle(&mut self, sequence: Position, outcome: Outcome, record: [Change; 2]) -> Result<(), Stop> {
         let (services, now) = (self.services, self.services.now());
-        let ended = |outcome| services.webhooks.deliveries.note(outcome);
+        let ended = |outcome: metrics::Delivery| services.webhooks.deliveries.note(outcome as usize);
         if outcome.is_delivered() {
             self.cursor.position = sequence;
             self.cursor.attempts = 0;

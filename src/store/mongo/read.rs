@@ -246,6 +246,6 @@ mod tests {
         let about = |filter, limit| is_about_one(&FindQuery::new(filter, Duration::from_secs(1)).limited(limit));
         assert!(about(Filter::equals("public_id", 7), 1) && about(Filter::equals("_id", 7), 1));
         assert!(!about(Filter::equals("public_id", 7), 0) && !about(Filter::equals("name", 7), 1));
-        assert!(!about(Filter::one_of("public_id", vec![7.into(), 8.into()]), 1) && !about(Filter::all(), 1));
+        assert!(!about(Filter::one_of("public_id", [7, 8]), 1) && !about(Filter::all(), 1));
     }
 }

@@ -1,6 +1,5 @@
 //! `count` and `distinct`.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use bson::{Bson, doc};
@@ -10,7 +9,7 @@ use super::options::Options;
 use super::question::{self, Names};
 use super::{Reading, done};
 use crate::admission;
-use crate::query::compare::compare_bson;
+use crate::query::compare::Ordered;
 use crate::query::raw::{Elements, Value};
 use crate::query::{Leaf, Path};
 use crate::service::exchange::tools::Reach;
@@ -121,26 +120,3 @@ fn size_of_bson(value: &Bson) -> usize {
         _ => 0,
     }
 }
-
-/// A value in MongoDB's order, in which 1 and 1.0 are the same.
-struct Ordered(Bson);
-
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> Ordering {
-        compare_bson(&self.0, &other.0)
-    }
-}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ordered {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Ordered {}

@@ -35,8 +35,8 @@ async fn things_of_kinds(store: &dyn Store) {
     store_all(store, KINDS, &kinds).await;
 }
 
-fn unhidden() -> Filter {
-    Filter::none_of("hidden", vec![Bson::Boolean(true)])
+pub(super) fn unhidden() -> Filter {
+    Filter::none_of("hidden", [true])
 }
 
 pub(crate) async fn a_pipeline_groups_and_sorts(store: Arc<dyn Store>) {

@@ -16,6 +16,7 @@ mod units;
 use std::any::Any;
 use std::sync::Arc;
 
+use inventory_service::store::collections::up;
 use inventory_service::store::{CollectionSpec, Copying, Equals, IndexKey, IndexSpec, Literal, SCOPES};
 
 /// A fresh store and whatever has to live as long as it.
@@ -76,10 +77,6 @@ pub(crate) const COLLECTIONS: &[CollectionSpec] = &[
     },
     CollectionSpec { name: SCOPES, indexes: &[] },
 ];
-
-const fn up(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: false }
-}
 
 /// Lists the cases once and makes of them the macro that turns each into a test of an adapter.
 macro_rules! cases {

@@ -8,6 +8,7 @@ use futures::TryStreamExt;
 use inventory_service::query::{Filter, Limits, Pipeline, Projection};
 use inventory_service::store::{AggregateQuery, FindQuery, Reach, Store, StoreError, gathered};
 
+use super::aggregating::unhidden;
 use super::support::{BUDGET, filter, ids_of, numbers, sort, store_all, thing};
 use super::{KINDS, THINGS};
 
@@ -37,10 +38,6 @@ fn pairs(sum: i32) -> Bson {
 /// Holds where the list has 4 and 5, whose sum is 9 in eight pairs: of things 8 to 12.
 fn eight_pairs() -> Document {
     doc! { "$expr": { "$eq": [pairs(9), 8] } }
-}
-
-fn unhidden() -> Filter {
-    Filter::none_of("hidden", vec![Bson::Boolean(true)])
 }
 
 fn fails_where_hidden() -> Document {

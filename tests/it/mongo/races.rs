@@ -111,7 +111,7 @@ async fn groups_moved_into_each_other_at_once_leave_everybody_in_a_group() {
             other => panic!("{other:?}"),
         };
         let in_it = Filter::equals("group_id", left);
-        assert_eq!(count(&store, USERS, in_it.and(Filter::one_of("public_id", vec![one.into(), two.into()]))).await, 2);
+        assert_eq!(count(&store, USERS, in_it.and(Filter::one_of("public_id", [one, two]))).await, 2);
     }
 }
 

@@ -15,6 +15,7 @@ use inventory_service::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, LOG
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
 use super::backup::{complaint, run, succeeds};
+use super::migrate::count;
 use super::{Place, content, on_each_kind, open, rewrite, services, user};
 
 const PLAIN: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: false };
@@ -30,10 +31,6 @@ fn of(summaries: &[Summary], part: PackagePart) -> [u64; 3] {
 
 fn said(findings: &[BadLine]) -> Vec<String> {
     findings.iter().map(ToString::to_string).collect()
-}
-
-async fn count(store: &dyn Store, collection: &str) -> u64 {
-    store.count(collection, &Filter::all(), BUDGET).await.expect("a number")
 }
 
 async fn change(store: &dyn Store, change: Change) {
@@ -331,7 +328,7 @@ on_each_kind! {
         place.exported(&*services.store, "package").await;
         let store = place.empty().await;
         place.imported(&*store, "package", PLAIN).await.0.expect("an import");
-        assert!(!credentials::any(&*store, BUDGET).await.expect("an answer"));
+        assert!(!store.has_any(CREDENTIALS, Filter::all(), BUDGET).await.expect("an answer"));
         change(&*store, credentials::insert(9, "ada", NewPassword { hash: "a hash", set_by: 9 })).await;
         assert!(credentials::of_login(&*store, "ADA", BUDGET).await.expect("an answer").is_some());
     }

@@ -30,7 +30,7 @@ async fn copy(from: &dyn Copying, to: &dyn Copying, force: bool) -> Result<Migra
     migrate(from, to, "the source", force, &Silent).await
 }
 
-async fn count(store: &dyn Store, collection: &str) -> u64 {
+pub(super) async fn count(store: &dyn Store, collection: &str) -> u64 {
     store.count(collection, &Filter::all(), BUDGET).await.expect("a number")
 }
 

@@ -10,7 +10,7 @@ use crate::domain::document::integer;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
 use crate::domain::unique::{Uniqueness, key_text};
-use crate::query::{Filter, Limits, Projection};
+use crate::query::{Filter, Limits};
 use crate::service::claims::changes::owners;
 use crate::service::claims::rules::{Rule, Rules};
 use crate::service::error::ServiceError;
@@ -78,9 +78,9 @@ impl FoundObjects {
     ) -> Result<Self, ServiceError> {
         let mut found = Self::default();
         let ids: HashSet<i64> = rows.list.iter().filter_map(|row| row.public_id).collect();
-        let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
+        let ids: Vec<i64> = ids.into_iter().collect();
         for ids in ids.chunks(AT_ONCE) {
-            let query = FindQuery::new(Filter::one_of("public_id", ids.to_vec()), services.max_time);
+            let query = FindQuery::new(Filter::one_of("public_id", ids.iter().copied()), services.max_time);
             found.push(services.held(Objects::COLLECTION, query).await?, &is_seen);
         }
         if let Some(position) = reading.key {
@@ -119,8 +119,7 @@ impl FoundObjects {
                     let values = distinct(values.iter().map(|values| &values[part]));
                     filter = filter.and(having(link.target.object_type.public_id, name, &values)?);
                 }
-                let mut query = FindQuery::new(filter, services.max_time);
-                query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
+                let query = FindQuery::new(filter, services.max_time).showing(&doc! {"public_id": 1, "fields": 1});
                 let documents = services.held(Objects::COLLECTION, query.limited(MOST)).await?;
                 telling(&documents, names[0])?;
                 collect(&documents, &mut matches, |fields| {
@@ -218,7 +217,7 @@ async fn claiming(services: &Services, rule: &Rule, values: &[Bson]) -> Result<F
     let claims: Vec<String> = values.iter().filter_map(|value| rule.claim(value)).collect();
     let claims: Vec<&String> = claims.iter().collect();
     let owners = owners(&*services.store, &claims, services.max_time).await?;
-    Ok(Filter::one_of("public_id", owners.into_values().map(Bson::Int64).collect()))
+    Ok(Filter::one_of("public_id", owners.into_values()))
 }
 
 fn collect(

@@ -38,10 +38,9 @@ impl ImportNote {
     /// # Errors
     /// What the store reports.
     pub(super) async fn resume(&mut self, services: &Services, rows: &mut ImportRows) -> Result<(), ServiceError> {
-        let query = FindQuery::new(Filter::equals("_id", self.name.as_str()), services.max_time).limited(1);
-        let noted = services.store.find(collections::IMPORTS, &query).await?;
-        let first = noted.first().and_then(|note| integer(note, "first_id"));
-        if let Some(first) = first {
+        let query = FindQuery::new(Filter::equals("_id", self.name.as_str()), services.max_time);
+        let noted = services.store.first(collections::IMPORTS, query).await?;
+        if let Some(first) = noted.and_then(|note| integer(&note, "first_id")) {
             number(rows, first);
             self.is_noted = true;
         }

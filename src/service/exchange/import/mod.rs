@@ -145,7 +145,7 @@ pub async fn import_objects(
             let journal = ImportNote::of(reading.entry.object_type.public_id, &file);
             (reading.read(&file, &query.form, &|bytes| means.hold(bytes).is_ok()), journal, hash_of(&query, &file))
         };
-        admission::work(read).await.map_err(StoreError::from)?
+        admission::work(read).await?
     };
     for link in &rows.links {
         importer.access.permit(&link.target, Permission::Read)?;
@@ -201,7 +201,7 @@ pub async fn import_objects(
             user_id: importer.user_id,
             now: services.now(),
         };
-        let mut plan = admission::work(move |_| planner.plan()).await.map_err(StoreError::from)?;
+        let mut plan = admission::work(move |_| planner.plan()).await?;
         check_permissions(importer, entry, &plan)?;
         check_references(services, importer.access.visible(&types), query.type_id, &mut plan).await?;
         if plan.errors.is_empty() && rows.errors.is_empty() {

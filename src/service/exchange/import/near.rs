@@ -14,11 +14,11 @@ use crate::admission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
-use crate::query::{Filter, Projection};
+use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::store::{Documents, FindQuery};
 
 /// In larger types such keys are not looked for: all objects would have to be read.
 const MOST_OBJECTS: u64 = 100_000;
@@ -49,8 +49,8 @@ pub(super) async fn near_keys(
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let mut query = FindQuery::new(Filter::equals("type_id", object_type.public_id), services.max_time);
-    query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
+    let query = FindQuery::new(Filter::equals("type_id", object_type.public_id), services.max_time)
+        .showing(&doc! {"public_id": 1, "fields": 1});
     let mut chunks = services.store.chunks(Objects::COLLECTION, &query).await?;
     if chunks.total > MOST_OBJECTS {
         let reason = format!(
@@ -62,7 +62,7 @@ pub(super) async fn near_keys(
     let mut stored: HashMap<String, (i64, String)> = HashMap::new();
     while let Some(chunk) = chunks.documents.try_next().await? {
         let (keys, field) = (Arc::clone(&keys), field.clone());
-        let near = admission::work(move |_| near_in(&chunk, &field, &keys)).await.map_err(StoreError::from)?;
+        let near = admission::work(move |_| near_in(&chunk, &field, &keys)).await?;
         stored.extend(near);
     }
     Ok(warnings(&field, &keys, &stored))

@@ -9,7 +9,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::found::{FoundObjects, Match};
 use super::report::{ReportError, ReportErrors, name_of};
 use super::rows::{ImportRows, LinkValue, ReferenceColumn, Row, RowReading, RowSource, field_of, text_of_all};
-use crate::domain::document::integer;
+use crate::domain::document::{integer, number};
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::object_type::{Field, ObjectType};
@@ -402,7 +402,7 @@ impl Planner {
     fn body_of_document(&self, row: &Row, document: &RawDocument, errors: &mut ReportErrors) -> Document {
         let mut body = Document::try_from(document).unwrap_or_default();
         let own = self.object_type().public_id;
-        let is_other = |id: &Bson| id.as_i64().or_else(|| id.as_i32().map(i64::from)) != Some(own);
+        let is_other = |id: &Bson| number(id) != Some(own);
         if body.get("type_id").is_some_and(is_other) {
             errors.push(ReportError::new(row.line, "type_id", format!("the file is for type {own}")));
         }

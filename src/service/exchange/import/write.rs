@@ -10,7 +10,7 @@ use crate::domain::object_fields::Reference;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::objects::bulk::of_one_unit;
-use crate::service::objects::{exists, takes_objects};
+use crate::service::objects::takes_objects;
 use crate::service::once::Once;
 use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
@@ -105,7 +105,7 @@ pub(super) async fn write(
         if has_new {
             unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE.into(), at }));
         }
-        unit.conditions.extend(referred.difference(&made).map(|id| exists(Objects::COLLECTION, *id)));
+        unit.conditions.extend(referred.difference(&made).map(|id| Condition::exists(Objects::COLLECTION, *id)));
         for Prepared { row, line, change, .. } in group {
             unit.changes.push(change);
             lines.push((row, line));

@@ -13,6 +13,7 @@ use bson::doc;
 use bson::raw::RawDocumentBuf;
 use redb::{BackendError, StorageBackend};
 
+use super::assert_whole;
 use super::memory::Memory;
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
@@ -318,10 +319,6 @@ async fn insert(store: &EmbeddedStore, id: i64, bytes: usize) -> Result<Vec<u64>
 
 async fn count(store: &EmbeddedStore) -> Result<u64, StoreError> {
     store.count("things", &Filter::all(), BUDGET).await
-}
-
-async fn assert_whole(store: &EmbeddedStore) {
-    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bson::doc;
 use futures::future::join_all;
 
+use super::assert_whole;
 use super::memory::Memory;
 use super::space::{THINGS, document, filled};
 use super::{options, start};
@@ -29,10 +30,6 @@ async fn store_of_many() -> EmbeddedStore {
 
 async fn count(store: &EmbeddedStore, filter: &Filter) -> u64 {
     store.count(THINGS, filter, BUDGET).await.expect("an answer")
-}
-
-async fn assert_whole(store: &EmbeddedStore) {
-    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
 }
 
 fn update_all(rank: i64) -> Change {

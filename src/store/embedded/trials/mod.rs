@@ -32,9 +32,8 @@ use std::sync::Arc;
 
 use redb::Database;
 
-use crate::store::IndexKey;
-
 use self::memory::Memory;
+use crate::store::collections::up;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::open::files::StoreFiles;
@@ -79,11 +78,6 @@ fn rounds(variable: &str, usual: usize) -> usize {
     std::env::var(variable).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
 }
 
-/// An ascending path of an index.
-const fn up(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: false }
-}
-
 /// A number of the test's own, as stored in documents.
 fn stored_number(number: usize) -> i64 {
     i64::try_from(number).expect("numbers of tests are small")
@@ -92,6 +86,10 @@ fn stored_number(number: usize) -> i64 {
 /// One of these, by a number.
 fn one_of<const N: usize>(choices: [usize; N], number: i64) -> usize {
     choices[usize::try_from(number.unsigned_abs()).expect("numbers of tests are small") % N]
+}
+
+async fn assert_whole(store: &EmbeddedStore) {
+    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
 }
 
 /// Numbers that look random and are the same each time (Vigna's splitmix64).

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bson::doc;
 use bson::raw::RawDocumentBuf;
 
+use super::assert_whole;
 use super::memory::Memory;
 use super::{Random, directory, options, rounds, start, store_files, stored_number, up};
 use crate::query::{Filter, Limits};
@@ -106,10 +107,6 @@ async fn a_document_with_very_many_keys_takes_room_for_the_pages_that_they_fill(
     let grown = (length() - before) / MIB;
     assert!(grown < 64, "the file grew by {grown} MiB");
     assert_whole(&store).await;
-}
-
-async fn assert_whole(store: &EmbeddedStore) {
-    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

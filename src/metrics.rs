@@ -2,9 +2,8 @@
 //!
 //! One set for each service. An update costs a look-up in a map and one or two atomic additions.
 
-mod outcomes;
-
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus::core::Collector;
@@ -13,10 +12,6 @@ use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
-
-pub use self::outcomes::Tally;
-pub use self::outcomes::{Deliveries, Delivery};
-pub use self::outcomes::{SignIn, SignIns};
 
 /// Upper bounds of the histogram of times, in seconds: from answers out of memory to ends of time budgets.
 const SECONDS: [f64; 14] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -210,18 +205,12 @@ impl Metrics {
     pub fn text(
         &self,
         caches: &[(&str, &Tally)],
-        sign_ins: &SignIns,
-        deliveries: &Deliveries,
+        sign_ins: &Outcomes,
+        deliveries: &Outcomes,
         moment: Moment,
     ) -> String {
-        for (outcome, count) in sign_ins.counts() {
-            let counter = self.sign_ins.with_label_values(&[outcome]);
-            counter.inc_by(count.saturating_sub(counter.get()));
-        }
-        for (outcome, count) in deliveries.counts() {
-            let counter = self.deliveries.with_label_values(&[outcome]);
-            counter.inc_by(count.saturating_sub(counter.get()));
-        }
+        sign_ins.raise(&self.sign_ins);
+        deliveries.raise(&self.deliveries);
         for (cache, tally) in caches {
             let (hits, misses) = tally.take();
             self.cache_lookups.with_label_values(&[cache, "hit"]).inc_by(hits);
@@ -299,6 +288,80 @@ impl Drop for UnderWay {
     }
 }
 
+/// How an attempt to deliver to a webhook ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// The receiver has the event.
+    Delivered,
+    /// It is tried again.
+    Failed,
+    /// The webhook was paused.
+    Paused,
+}
+
+/// How a sign-in ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignIn {
+    /// Name and password were right.
+    Accepted,
+    /// They were not, or the user is locked.
+    Refused,
+    /// Refused unchecked after too many failures.
+    HeldBack,
+}
+
+/// How much ended in which way since the start: deliveries or sign-ins.
+#[derive(Debug)]
+pub struct Outcomes {
+    names: [&'static str; 3],
+    counts: [AtomicU64; 3],
+}
+
+impl Outcomes {
+    /// Of attempts to deliver, see [`Delivery`].
+    pub fn of_deliveries() -> Self {
+        Self { names: ["delivered", "failed", "paused"], counts: Default::default() }
+    }
+
+    /// Of sign-ins, see [`SignIn`].
+    pub fn of_sign_ins() -> Self {
+        Self { names: ["accepted", "refused", "held_back"], counts: Default::default() }
+    }
+
+    /// One more ended, in the way with this number.
+    pub fn note(&self, outcome: usize) {
+        self.counts[outcome].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Raises the counters to these numbers.
+    fn raise(&self, counters: &IntCounterVec) {
+        for (name, count) in self.names.iter().zip(&self.counts) {
+            let counter = counters.with_label_values(&[*name]);
+            counter.inc_by(count.load(Ordering::Relaxed).saturating_sub(counter.get()));
+        }
+    }
+}
+
+/// Hits and misses since they were last taken.
+#[derive(Debug, Default)]
+pub struct Tally {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Tally {
+    /// Notes a look-up in the cache.
+    pub fn note(&self, hit: bool) {
+        let counter = if hit { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes hits and misses, and starts again from zero.
+    fn take(&self) -> (u64, u64) {
+        (self.hits.swap(0, Ordering::Relaxed), self.misses.swap(0, Ordering::Relaxed))
+    }
+}
+
 fn times(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<HistogramVec> {
     HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), labels)
 }
@@ -319,8 +382,8 @@ mod tests {
 
     #[test]
     fn what_was_noted_is_told() {
-        let (metrics, tally, sign_ins) = (Metrics::new(), Tally::default(), SignIns::default());
-        let deliveries = Deliveries::default();
+        let (metrics, tally) = (Metrics::new(), Tally::default());
+        let (sign_ins, deliveries) = (Outcomes::of_sign_ins(), Outcomes::of_deliveries());
         metrics.answered("/rest/types/", "GET", "200", Duration::from_millis(3));
         metrics.store_call("find", "ok", Duration::from_millis(1));
         metrics.refused("query_unknown_operator");
@@ -329,8 +392,8 @@ mod tests {
             "there is no embedded store"
         );
         metrics.committed(3);
-        sign_ins.note(SignIn::Refused);
-        deliveries.note(Delivery::Failed);
+        sign_ins.note(SignIn::Refused as usize);
+        deliveries.note(Delivery::Failed as usize);
         tally.note(true);
         tally.note(true);
         tally.note(false);
