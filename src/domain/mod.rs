@@ -27,7 +27,6 @@ pub mod type_changes;
 pub mod type_input;
 pub mod type_migration;
 pub mod unchanged;
-pub mod undo_input;
 pub mod unique;
 pub mod user;
 pub mod user_input;

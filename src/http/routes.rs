@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use actix_web::dev::Handler;
-use actix_web::http::Method;
-use actix_web::http::header;
+use actix_web::http::{Method, header};
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
 use super::caller::{Shown, TimeBudget, authorize, without_body};
-use super::history::{changes, diff, entries, restoring, undoing};
+use super::history::{changes, diff, entries, restoring};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
     aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, rights, root, search, types,
@@ -98,7 +97,7 @@ routes! {
     GET "/rest/changes/", SignedIn, changes::list_changes;
     GET "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
     QUERY "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
-    POST "/rest/logs/undo", Right("base.framework.log.view"), undoing::undo_request;
+    POST "/rest/logs/undo", Right("base.framework.log.view"), restoring::undo_request;
 
     GET "/rest/export/objects", Right("base.export.object.*"), exchange::export_objects;
     POST "/rest/import/objects", Right("base.import.object.*"), exchange::import_objects;

@@ -2,7 +2,6 @@
 
 mod documents;
 mod embedded;
-mod issuer;
 mod memory;
 mod ready;
 mod server;
@@ -11,14 +10,14 @@ mod webhooks;
 
 use clap::Args;
 
-use crate::app;
+use super::output::say;
+use super::{Outcome, serve};
 use crate::clock::SystemClock;
+use crate::plural::counted;
 use crate::query::FOLLOWS;
 use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::{Finding, Verdict};
-
-use super::output::say;
-use super::{Outcome, serve};
+use crate::{app, oidc};
 
 /// What is to be checked; without a flag: the settings and the store.
 #[derive(Debug, Args)]
@@ -60,7 +59,7 @@ impl CheckCommand {
         findings.extend(memory::look(&settings));
         findings.extend(server::look(&settings, &SystemClock).await?);
         findings.extend(serve::concern_of_open_files(&settings));
-        findings.extend(issuer::look(&settings).await?);
+        findings.extend(issuer(&settings).await?);
         findings.extend(webhooks::look(&settings));
         findings.extend(store::look(&settings, &SystemClock).await?);
         for finding in &findings {
@@ -72,4 +71,18 @@ impl CheckCommand {
             wrong => Err(format!("{wrong} things are wrong, see above").into()),
         }
     }
+}
+
+const ISSUER: &str = "auth.oidc";
+
+/// Asks the issuer who it is and for its keys, as the service does when it starts.
+async fn issuer(settings: &Settings) -> Result<Option<Finding>, Box<dyn std::error::Error + Send + Sync>> {
+    let Some(rules) = settings.auth.oidc.rules()? else { return Ok(None) };
+    let (name, settings) = (rules.issuer, settings.auth.oidc.clone());
+    let finding = move || match oidc::count_keys(&name, &settings) {
+        Ok(0) => Finding::wrong(ISSUER, format!("{name} shows no key that can be used; its tokens are refused")),
+        Ok(count) => Finding::good(ISSUER, format!("{name} answers and shows {}", counted(count, "key"))),
+        Err(reason) => Finding::wrong(ISSUER, format!("{reason}; until this is mended, its tokens are refused")),
+    };
+    Ok(Some(tokio::task::spawn_blocking(finding).await?))
 }

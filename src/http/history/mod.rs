@@ -7,4 +7,3 @@ pub(super) mod changes;
 pub(super) mod diff;
 pub(super) mod entries;
 pub(super) mod restoring;
-pub(super) mod undoing;

@@ -1,21 +1,26 @@
 //! Routes that bring back what was: docs/api.md, History.
 
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 
-use crate::domain::revert_input;
+use crate::domain::revert_input::{self, Undo};
 use crate::http::body::JsonBody;
 use crate::http::call::{Answer, Call, Edit};
 use crate::http::caller::warn_of_accepted;
-use crate::http::envelope;
 use crate::http::error::ApiError;
 use crate::http::objects::told;
 use crate::http::path::PathId;
-use crate::http::schema::{Category, IfMatch, Inserted, RevertBody, Type, Updated, WrittenObject, operation};
+use crate::http::schema::{
+    Category, IfMatch, Inserted, RevertBody, Type, UndoBody, UndoneRequest, UndoneResource, Updated, WrittenObject,
+    operation,
+};
 use crate::http::state::HttpState;
-use crate::http::types;
+use crate::http::{envelope, types};
 use crate::service::ServiceError;
 use crate::service::history::moments::moment;
-use crate::service::history::revert::{self as history, Revert};
+use crate::service::history::revert::Revert;
+use crate::service::history::undo::Done;
+use crate::service::history::{revert as history, undo};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::resource::{Categories, Objects, Types};
 use crate::service::types::warnings::warnings;
@@ -102,4 +107,36 @@ pub(in crate::http) async fn restore_object(Call { state, request, caller }: Cal
         told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &restored.document)?, &restored);
     warn_of_accepted(response.headers_mut(), &dangling);
     Ok(response)
+}
+
+/// How many resources the answer names.
+const MOST_NAMED: usize = 1000;
+
+operation! {
+    /// Undo all that a request changed.
+    undo_request:
+        request_body(content = UndoBody, example = json!({"request_id": "4f8b5c05"})),
+        responses((status = 200, body = UndoneRequest))
+}
+pub(in crate::http) async fn undo_request(Call { state, request, caller }: Call, body: JsonBody) -> Answer {
+    state.no_parameters(&request)?;
+    let Undo { request_id, dry_run } = Undo::read(&body.0).map_err(ServiceError::from)?;
+    let undone = undo::undo(&state.services, &caller, &request_id, dry_run).await?;
+    let count = |action: &str| undone.done.iter().filter(|done| done.action == action).count() as u64;
+    let shown = |done: &Done| UndoneResource {
+        resource: done.resource.to_owned(),
+        public_id: done.public_id,
+        action: done.action.to_owned(),
+    };
+    let answer = UndoneRequest {
+        request_id,
+        dry_run,
+        reverted: count("reverted"),
+        restored: count("restored"),
+        deleted: count("deleted"),
+        unchanged: undone.unchanged,
+        units: undone.units,
+        resources: undone.done.iter().take(MOST_NAMED).map(shown).collect(),
+    };
+    Ok(HttpResponse::Ok().json(answer))
 }

@@ -12,7 +12,7 @@ use crate::domain::user::{
 };
 use crate::domain::{
     category_input, group_input, migration_input, object_fields, object_input, revert_input, setting_input,
-    token_input, type_input, undo_input, user_input, webhook_input,
+    token_input, type_input, user_input, webhook_input,
 };
 use crate::json::merge;
 
@@ -84,7 +84,7 @@ bodies! {
     /// Which state comes back.
     RevertBody = body(&revert_input::REVERT, &revert_rules());
     /// Which request is undone.
-    UndoBody = body(&undo_input::UNDO, &undo_rules());
+    UndoBody = body(&revert_input::UNDO, &undo_rules());
 }
 
 fn body(table: &Schema, rules: &Value) -> Value {
@@ -98,7 +98,7 @@ fn patch(table: &Schema, rules: &Value) -> Value {
 fn undo_rules() -> Value {
     let request_id = json!({
         "minLength": 1,
-        "maxLength": undo_input::LONGEST_REQUEST_ID,
+        "maxLength": revert_input::LONGEST_REQUEST_ID,
         "pattern": "^[A-Za-z0-9._-]+$",
         "description": "The id of a request: the header `X-Request-ID` of its answer, and `request_id` of its log entries.",
         "example": "4f8b5c05",

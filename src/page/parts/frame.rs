@@ -4,10 +4,10 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use maud::{Markup, html};
 
-use super::document::document;
 use super::tree::Tree;
 use crate::http::error::ApiError;
 use crate::page::answer;
+use crate::page::answer::document;
 use crate::page::guard::TOKEN;
 use crate::page::visitor::Visitor;
 

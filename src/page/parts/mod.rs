@@ -1,7 +1,6 @@
 //! What several screens have in common.
 
 pub mod control;
-pub mod document;
 pub mod frame;
 pub mod moment;
 pub mod picture;

@@ -4,9 +4,9 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use maud::{Markup, html};
 
-use super::document::document;
 use crate::http::session::PAGE;
 use crate::page::answer;
+use crate::page::answer::document;
 use crate::page::guard::TOKEN;
 use crate::page::texts::Texts;
 

@@ -8,8 +8,8 @@ use crate::http::error::ApiError;
 use crate::http::outermost::Face;
 use crate::http::session::PAGE;
 use crate::page::address::Address;
+use crate::page::answer::document;
 use crate::page::guard::{comes_from_elsewhere, forged};
-use crate::page::parts::document::document;
 use crate::page::texts::Texts;
 
 /// What people see; nothing outside of the page.

@@ -1,7 +1,6 @@
 //! Signing in with name and password, and signing out.
 
-use actix_web::http::StatusCode;
-use actix_web::http::header;
+use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse};
 use maud::html;
 
@@ -9,9 +8,9 @@ use crate::auth::{AuthError, Secret};
 use crate::http::body::FormBody;
 use crate::http::error::ApiError;
 use crate::http::session::{self, PAGE};
+use crate::page::answer::document;
 use crate::page::answer::{html as html_answer, leads_to};
 use crate::page::guard::{TOKEN, token};
-use crate::page::parts::document::document;
 use crate::page::parts::sign_in_form::{KEPT, LONGEST, Shown, answer, within};
 use crate::page::visitor::{Form, Guest, first};
 use crate::service::accounts::AccountError;

@@ -18,7 +18,6 @@ mod convert;
 mod core;
 mod date;
 mod decimal;
-mod divisor;
 mod extremes;
 mod flat;
 mod hashed_key;
@@ -44,8 +43,8 @@ use super::demand::Demand;
 use super::error::{EvalError, QueryError};
 use super::parse_context::Location;
 pub(in crate::query) use accumulate::{Deviation, Total};
+pub(in crate::query) use arithmetic::Divisor;
 pub(in crate::query) use comparisons::Comparisons;
-pub(in crate::query) use divisor::Divisor;
 pub(in crate::query) use extremes::Extremes;
 
 /// An expression that was checked and is ready to run on documents.

@@ -11,14 +11,14 @@ use crate::auth::rights::{self, RightNode, Rights};
 use crate::domain::document::raw;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
+use crate::service::queries::kinds;
 use crate::service::queries::list_query::ListQuery;
-use crate::service::queries::views;
 use crate::service::resource::Listed;
 use crate::service::services::Services;
 use crate::store::{Explanation, FindQuery, Page, Step, StoreError, evaluate};
 
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
-    LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&views::right(right))).collect());
+    LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&kinds::right(right))).collect());
 
 /// One page of the catalogue, or the explanation of its query. A filter with expressions runs as admitted work, because
 /// it may take its whole time budget.
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_group_is_shown_with_records_also_for_names_that_are_gone() {
         let stored = raw(&doc! {"name": "a", "rights": ["base.system.view", "base.gone"]});
-        let shown = Document::try_from(&*views::group(&stored)).expect("a document");
+        let shown = Document::try_from(&*kinds::group(&stored)).expect("a document");
         let records = shown.get_array("rights").expect("rights");
         assert_eq!(records[0].as_document().and_then(|it| it.get_str("label").ok()), Some("system.view"));
         assert_eq!(records[1].as_document().and_then(|it| it.get_i32("level").ok()), Some(0));

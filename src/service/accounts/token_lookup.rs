@@ -120,12 +120,12 @@ mod tests {
 
     use super::*;
     use crate::domain::document::{raw, text};
-    use crate::service::queries::views;
+    use crate::service::queries::kinds;
 
     #[test]
     fn a_shown_token_has_no_hash() {
         let stored = raw(&doc! {"public_id": 1_i64, "hash": hash_of("x"), "name": "backup"});
-        assert_eq!(views::token(&stored), raw(&doc! {"public_id": 1_i64, "name": "backup"}));
+        assert_eq!(kinds::token(&stored), raw(&doc! {"public_id": 1_i64, "name": "backup"}));
         assert_eq!(text(&stored, "hash").map(str::len), Some(64));
     }
 

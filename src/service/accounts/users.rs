@@ -31,7 +31,7 @@ pub const EDIT: &str = "base.user-management.user.edit";
 
 /// The scope that serialises changes of active administrators: no filter can express "at least one".
 const ADMINISTRATORS: &str = "management.users.administrators";
-/// The same for people.
+/// What others are changing then, for people.
 const ALL_ADMINISTRATORS: &str = "the set of administrators";
 
 /// One page of users.

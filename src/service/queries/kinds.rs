@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
-use bson::raw::RawDocument;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
 
-use super::views;
+use crate::auth::rights::{self, Right};
+use crate::domain::document::raw;
 use crate::domain::{category_input, type_input, user, webhook_input};
 use crate::service::error_code::ErrorCode;
 use crate::store::collections;
@@ -111,7 +113,7 @@ impl Resource for Groups {
     const MEMBERS: &[&'static str] = &["public_id", "name", "label", "rights"];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
-        Cow::Owned(views::group(stored))
+        Cow::Owned(group(stored))
     }
 }
 
@@ -131,7 +133,7 @@ impl Resource for UserTokens {
     const TAKEN: &[(&'static str, ErrorCode)] = &[("name", ErrorCode::TokenNameTaken)];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
-        Cow::Owned(views::token(stored))
+        Cow::Owned(token(stored))
     }
 }
 
@@ -148,4 +150,38 @@ impl Resource for Deliveries {
     const MODEL: &'static str = "Delivery";
     const NAME: &'static str = "delivery";
     const NOT_FOUND: ErrorCode = ErrorCode::WebhookNotFound;
+}
+
+/// A stored group with its rights as records. The name of a former right becomes a record without a description.
+pub(crate) fn group(stored: &RawDocument) -> RawDocumentBuf {
+    let Ok(mut shown) = Document::try_from(stored) else { return stored.to_owned() };
+    let gone = |name: &str| {
+        doc! {"level": 0, "name": name, "label": name, "description": "", "is_master": name.ends_with(".*")}
+    };
+    let records = crate::domain::group::right_names(stored)
+        .into_iter()
+        .map(|name| rights::find(name).map_or_else(|| gone(name), right));
+    shown.insert("rights", records.collect::<Vec<Document>>());
+    raw(&shown)
+}
+
+pub(crate) fn right(right: &Right) -> Document {
+    doc! {
+        "level": right.level,
+        "name": right.name,
+        "label": right.label,
+        "description": right.description,
+        "is_master": right.is_master,
+    }
+}
+
+/// A stored token without its hash and its maker.
+pub(crate) fn token(stored: &RawDocument) -> RawDocumentBuf {
+    let mut shown = RawDocumentBuf::new();
+    for (name, value) in
+        stored.iter().flatten().filter(|(name, _)| !["hash", "made_by", "scram"].contains(&name.as_str()))
+    {
+        shown.append(name, value);
+    }
+    shown
 }

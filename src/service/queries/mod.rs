@@ -3,4 +3,3 @@
 pub mod advice;
 pub mod kinds;
 pub mod list_query;
-pub mod views;

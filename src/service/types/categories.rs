@@ -22,7 +22,7 @@ use crate::store::{Change, Condition, Documents, Explanation, FindQuery, Unit, s
 
 /// The scope that serialises changes of the forest: no filter can express "no cycles".
 const SCOPE: &str = Categories::COLLECTION;
-/// The same for people.
+/// What others are changing then, for people.
 const FOREST: &str = "the categories";
 
 /// The members that come back with an earlier state.
