@@ -9,7 +9,7 @@ use crate::app::{self, Opened, StartError};
 use crate::clock::Clock;
 use crate::query::Filter;
 use crate::service::ErrorCode;
-use crate::service::accounts::sign_on;
+use crate::service::accounts::{scram, sign_on};
 use crate::service::history::kept;
 use crate::service::search::state;
 use crate::service::upkeep::migrations;
@@ -91,6 +91,9 @@ async fn look_inside(
     } else {
         first_password(settings)
     });
+    for text in scram::refused(store, now, max_time).await? {
+        findings.push(Finding::note("wire", text));
+    }
     if let Ok(Some(rules)) = settings.auth.oidc.rules()
         // The first start makes groups.
         && store.has_any(collections::GROUPS, Filter::all(), max_time).await?

@@ -2,7 +2,7 @@
 //!
 //! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, made_by, rights, created_at, expires_at,
 //! last_used_at}`. The store keeps a SHA-256 hash: the token is 256 random bits, so it cannot be guessed and needs no
-//! slow hash. A token for MongoDB tools has `mongodb: true` and `scram`, see [`scram`]. A password change does not end tokens; locking or deleting the user does.
+//! slow hash. Each has `scram`, and one for MongoDB tools `mongodb: true`, see [`scram`]. A password change does not end tokens; locking or deleting the user does.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ pub async fn create_token(
     rights::may_give(caller, given.iter().map(String::as_str), "the token would hold")?;
     let made_by = maker(services, caller, user_id).await?;
     let token = Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())));
-    let members = if request.mongodb { scram::members(services, &owner, &token).await? } else { Document::new() };
+    let members = scram::members(services, &owner, &token, request.mongodb).await?;
     for _ in 0..resource::DECISIONS {
         let kept = Quota::read(services, TOKENS, user_id).await?;
         kept.allow_token()?;

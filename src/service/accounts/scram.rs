@@ -1,6 +1,7 @@
 //! Sign-in of MongoDB tools: SCRAM with a token that was made with `"mongodb": true`.
 //!
-//! Such a token has two more members in `service.tokens`: `mongodb: true`, and `scram: {salt, stored_key, server_key}`.
+//! Such a token has `mongodb: true` in `service.tokens`. All tokens have `scram: {salt, stored_key, server_key}` there, so that the
+//! log can say that a tool came with a token of the other kind; `tool_refused_at` says when it first did.
 //! All tokens of a user have the same salt: the server names it before it knows which token the client has. Names
 //! without a token get a salt as well, so that it does not disclose which users exist.
 
@@ -18,19 +19,25 @@ use crate::admission;
 use crate::auth::scram::{ClientFirst, Exchange, Proof, Verifier, salt_of};
 use crate::auth::throttle::Attempt;
 use crate::auth::{AuthError, Secret};
-use crate::domain::document::{raw, text};
+use crate::domain::document::{flag, integer, raw, text};
 use crate::domain::user::login_of;
 use crate::domain::violation::clipped;
 use crate::plural::counted;
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Sort, Update};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::services::Services;
 use crate::store::collections::{SECRETS, TOKENS};
 use crate::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
 
-/// The maximum number of tokens of a user with which tools can sign in: each sign-in tries them all.
-const MOST: u64 = 16;
+/// The maximum number of tokens of a user with which tools can sign in.
+const MOST: usize = 16;
+/// The maximum number of tokens that a sign-in tries, of either kind.
+const MOST_TRIED: u64 = 64;
+/// The maximum number of tokens that [`refused`] names.
+const MOST_NAMED: u64 = 5;
+/// The member with the time when a tool first came with a token of the other kind.
+const REFUSED: &str = "tool_refused_at";
 /// The secret that salts are computed from.
 const SALTS: &str = "scram";
 
@@ -95,18 +102,25 @@ impl Accounts {
         }
         let tokens = self.scram_tokens(attempt.user_name).await?;
         let proof = exchange.proof(payload).ok();
-        if let Some((answer, token)) = proof.and_then(|proof| matching(&tokens, &proof))
-            && let Ok(caller) = self.scram_caller(&token).await
-        {
-            self.throttle.succeeded(attempt.user_name);
-            return Ok(ToolSignIn { answer, token, caller });
-        }
-        if tokens.is_empty() {
+        let found = proof.and_then(|proof| matching(&tokens, &proof));
+        let name = clipped(attempt.user_name.to_owned());
+        match found {
+            Some((answer, token)) if is_for_tools(token) => {
+                let token = SessionToken(text(token, "hash").unwrap_or_default().to_owned());
+                if let Ok(caller) = self.scram_caller(&token).await {
+                    self.throttle.succeeded(attempt.user_name);
+                    return Ok(ToolSignIn { answer, token, caller });
+                }
+            }
+            Some((_, token)) => {
+                log::warn!("sign-in of a MongoDB tool as {name:?}: {}", lacks_flag(token));
+                self.note_refused(token).await;
+            }
             // Deliberately the same for a name without a user.
-            let name = clipped(attempt.user_name.to_owned());
-            log::warn!(
+            None if !tokens.iter().any(is_for_tools) => log::warn!(
                 "sign-in of a MongoDB tool as {name:?}: no token under this name was made with \"mongodb\": true"
-            );
+            ),
+            None => {}
         }
         self.throttle.failed(attempt, self.clock.steady());
         Err(AuthError::WrongCredentials.into())
@@ -123,17 +137,28 @@ impl Accounts {
         Ok(Arc::new(known.caller(&user)))
     }
 
-    /// The tokens with which a user can sign in to the listener. An unknown name costs the same queries.
+    /// Notes once that a tool came with this token, for [`refused`].
+    async fn note_refused(&self, token: &RawDocument) {
+        let (Some(hash), Ok(None)) = (text(token, "hash"), token.get(REFUSED)) else { return };
+        let update = Update::set(REFUSED, bson::DateTime::from_chrono(self.clock.now()));
+        let change = Change::UpdateMany { collection: TOKENS, filter: Filter::equals("hash", hash), update };
+        if let Err(error) = self.store.commit(Unit::of(change)).await {
+            log::warn!("the time of a refused sign-in was not noted: {error}");
+        }
+    }
+
+    /// The tokens that a sign-in tries, those for tools first. An unknown name costs the same queries.
     async fn scram_tokens(&self, user_name: &str) -> Result<Documents, StoreError> {
         let credential = credentials::of_login(&*self.store, user_name, self.max_time).await?;
         let user_id = credential.map_or(NOBODY, |credential| credential.user_id);
-        self.store.find(TOKENS, &self.usable(user_id).limited(MOST)).await
+        self.store.find(TOKENS, &self.usable(user_id)).await
     }
 
     fn usable(&self, user_id: i64) -> FindQuery {
         let now = bson::DateTime::from_chrono(self.clock.now());
-        let usable = doc! { "user_id": user_id, "mongodb": true, "expires_at": { "$gt": now } };
-        FindQuery::new(Filter::ours(&usable), self.max_time).sorted(Sort::by("public_id", false))
+        let usable = doc! { "user_id": user_id, "scram": { "$exists": true }, "expires_at": { "$gt": now } };
+        let newest = Sort::by("mongodb", true).then("public_id", true);
+        FindQuery::new(Filter::ours(&usable), self.max_time).sorted(newest).limited(MOST_TRIED)
     }
 
     /// The salt of a user: that of the stored tokens, as the user may have had another name when they were made.
@@ -146,7 +171,7 @@ impl Accounts {
     }
 }
 
-/// The members that let tools sign in with a new token.
+/// The members of a new token by which a sign-in knows it; with `is_for_tools` it is one with which tools can sign in.
 ///
 /// # Errors
 /// [`ErrorCode::QuotaExceeded`] when the user has 16 such tokens, and errors of the store.
@@ -154,14 +179,15 @@ pub(in crate::service) async fn members(
     services: &Services,
     owner: &Caller,
     token: &Secret,
+    is_for_tools: bool,
 ) -> Result<Document, ServiceError> {
     let accounts = &services.accounts;
-    let tokens = services.store.find(TOKENS, &accounts.usable(owner.user_id).limited(MOST)).await?;
-    if tokens.len() as u64 >= MOST {
+    let tokens = services.store.find(TOKENS, &accounts.usable(owner.user_id)).await?;
+    if is_for_tools && tokens.iter().filter(|token| self::is_for_tools(token)).count() >= MOST {
         let message = format!(
             "user {} has {} for MongoDB tools, the most there may be; delete one first",
             owner.user_id,
-            counted(MOST, "token")
+            counted(MOST as u64, "token")
         );
         return Err(ServiceError::refused(ErrorCode::QuotaExceeded, message));
     }
@@ -173,18 +199,53 @@ pub(in crate::service) async fn members(
         "stored_key": bytes(&verifier.stored_key),
         "server_key": bytes(&verifier.server_key),
     };
-    Ok(doc! { "mongodb": true, "scram": scram })
+    let mut members = doc! { "scram": scram };
+    if is_for_tools {
+        members.insert("mongodb", true);
+    }
+    Ok(members)
+}
+
+/// The tokens with which tools tried to sign in and cannot, in words: the last ones that were made.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn refused(
+    store: &dyn Store,
+    now: bson::DateTime,
+    max_time: std::time::Duration,
+) -> Result<Vec<String>, StoreError> {
+    let noted = doc! { REFUSED: { "$exists": true }, "expires_at": { "$gt": now } };
+    let filter = Filter::parse(&noted, &crate::query::Limits::NONE).map_err(StoreError::backend)?;
+    let query = FindQuery::new(filter, max_time).sorted(Sort::by("public_id", true)).limited(MOST_NAMED);
+    Ok(store.find(TOKENS, &query).await?.iter().map(lacks_flag).collect())
+}
+
+/// Why tools cannot sign in with a token.
+fn lacks_flag(token: &RawDocument) -> String {
+    let (id, user_id) = (integer(token, "public_id"), integer(token, "user_id"));
+    let name = clipped(text(token, "name").unwrap_or_default().to_owned());
+    format!(
+        "a tool came with token {} of user {}, {name:?}, which was made without \"mongodb\": true; make one with it for the tool",
+        id.unwrap_or_default(),
+        user_id.unwrap_or_default()
+    )
+}
+
+/// Whether tools can sign in with a token.
+fn is_for_tools(token: &RawDocument) -> bool {
+    flag(token, "mongodb").unwrap_or(false)
 }
 
 /// Tries the proof against each token; all of them, so that the time does not disclose which one it was.
-fn matching(tokens: &Documents, proof: &Proof) -> Option<(String, SessionToken)> {
+fn matching<'t>(tokens: &'t Documents, proof: &Proof) -> Option<(String, &'t RawDocument)> {
     let mut found = None;
     for token in tokens.iter() {
         let verifier = part(token, "stored_key").zip(part(token, "server_key")).and_then(|(stored_key, server_key)| {
             Some(Verifier { stored_key: stored_key.try_into().ok()?, server_key: server_key.try_into().ok()? })
         });
         let answer = verifier.and_then(|verifier| proof.answer(&verifier));
-        found = found.or(answer.zip(text(token, "hash").map(|hash| SessionToken(hash.to_owned()))));
+        found = found.or(answer.map(|answer| (answer, token)));
     }
     found
 }

@@ -1,6 +1,9 @@
 //! Who may sign in, and what each of them sees.
 
+use std::time::Duration;
+
 use bson::doc;
+use inventory_service::service::accounts::scram;
 use serde_json::json;
 
 use super::support::{DATABASE, ToolApp, code_of, found, refused, type_names};
@@ -29,6 +32,32 @@ async fn a_token_for_tools_signs_in_and_no_other_password_does() {
         let refusal = ping(name, password, options).await.expect("a refusal");
         assert!(refusal.contains("Authentication failed"), "{name} {options}: {refusal}");
     }
+}
+
+#[tokio::test]
+async fn a_good_token_of_the_other_kind_is_named_to_the_operator_alone() {
+    let tools = ToolApp::start().await;
+    let (user_id, _) = tools.user("ada", &[VIEW]).await;
+    let rest = json!({"name": "nightly report"});
+    let made = tools.app.post(&format!("/users/{user_id}/tokens/"), &rest).await.json();
+    let named = async || {
+        let now = bson::DateTime::from_millis(0);
+        scram::refused(&*tools.app.store, now, Duration::from_secs(9)).await.expect("an answer")
+    };
+    let ping = async |password: &str| {
+        let client = tools.client("ada", password).await;
+        client.database(DATABASE).run_command(doc! { "ping": 1 }).await.expect_err("a refusal").to_string()
+    };
+    let wrong = ping("guess").await;
+    assert!(named().await.is_empty());
+    assert_eq!(ping(made["token"].as_str().expect("a token")).await, wrong);
+    let named = named().await;
+    assert_eq!(named.len(), 1, "{named:?}");
+    for part in [&format!("of user {user_id}"), "\"nightly report\"", "without \"mongodb\": true"] {
+        assert!(named[0].contains(part), "{named:?}");
+    }
+    let listed = tools.app.get(&format!("/users/{user_id}/tokens/")).await;
+    assert!(!listed.text.contains("refused") && !listed.text.contains("scram"), "{}", listed.text);
 }
 
 #[tokio::test]
