@@ -15,7 +15,8 @@ server = pymongo.MongoClient(sys.argv[2])
 target = server.get_database("dumped", codec_options=raw)
 migrated = server.get_default_database(codec_options=raw)
 server.drop_database("dumped")
-for name in source.list_collection_names():
+# Tables are no stored documents.
+for name in [name for name in source.list_collection_names() if not name.startswith("type.")]:
     documents = list(source[name].find())
     if documents:
         target[name].insert_many(documents)

@@ -33,8 +33,8 @@ mod stores;
 pub(crate) use start::webhook_sender;
 pub use start::{build_services, password_directory, services_on};
 pub use stores::{
-    Opened, full_name, make_ready, open, open_aside, open_existing, open_store, open_to_read, require_whole,
-    without_password,
+    Opened, full_name, make_ready, open, open_aside, open_existing, open_store, open_to_read, replace_views,
+    require_whole, without_password,
 };
 
 /// A service that is ready to answer.

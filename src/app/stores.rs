@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bson::Document;
+
 use super::StartError;
 use crate::clock::Clock;
 use crate::service::history::kept;
@@ -95,6 +97,23 @@ pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, Start
         store.prepare(collections::ALL).await.map_err(StartError::of_store(&settings.store))?;
     }
     Ok(store)
+}
+
+/// Makes these views of the objects of a store on MongoDB, see [`MongoStore::replace_views`].
+///
+/// # Errors
+/// As [`open_store`]; when the views cannot be made, or the store is an embedded one.
+pub async fn replace_views(
+    settings: &StoreSettings,
+    prefix: &'static str,
+    views: Vec<(String, Vec<Document>)>,
+) -> Result<usize, StartError> {
+    let failed = |source| StartError::Store { uri: without_password(settings), source };
+    let StoreUri::MongoDb(uri) = settings.location()? else {
+        return Err(failed(StoreError::Unsupported { what: "views".to_owned() }));
+    };
+    let store = MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?;
+    store.replace_views(prefix, views).await.map_err(failed)
 }
 
 /// Refuses a store that `migrate` began to fill and did not complete. Other faults of a store are reported elsewhere.

@@ -14,6 +14,7 @@ mod reindex;
 mod serve;
 mod tables;
 pub mod user;
+mod views;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ pub enum Command {
     Migrate(migrate::MigrateCommand),
     /// Have the index of words that search uses made again.
     Reindex(reindex::ReindexCommand),
+    /// Make each type a view of a MongoDB store, with a column for each field.
+    Views(views::ViewsCommand),
     /// Print the description of the interface, in OpenAPI.
     Openapi(openapi::OpenapiCommand),
     /// Check the history of changes.
@@ -139,6 +142,7 @@ impl Command {
             Self::Restore(command) => command.run(settings).await,
             Self::Migrate(command) => command.run(settings).await,
             Self::Reindex(command) => command.run(settings).await,
+            Self::Views(command) => command.run(settings).await,
             Self::Openapi(command) => command.run(),
             Self::History(command) => command.run(settings).await,
             Self::User(command) => {

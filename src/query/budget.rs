@@ -96,6 +96,11 @@ impl Budget {
         Self::until(self.end).within(&self.means)
     }
 
+    /// The effort of a parse while the query runs.
+    pub fn effort(&self) -> Effort {
+        Effort::Work(self.means.clone(), self.end)
+    }
+
     /// Memory for what is kept from document to document.
     pub fn share(&self) -> Share {
         self.means.share()

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 
-use super::raw::{Elements, Value, View, append, begin, end, kind, member};
+use super::raw::{Elements, Value, View, append, begin, end, framed, kind, member};
 use crate::address;
 
 /// The member of an object that holds its entries.
@@ -88,15 +88,17 @@ fn keys<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
 
 fn several<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
     let mut bytes = Vec::new();
+    append(&mut bytes, VALUE.as_bytes(), Value::new(kind::ARRAY, &array_of(values)));
+    framed(&bytes)
+}
+
+/// The bytes of an array of these values.
+pub(super) fn array_of<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
     let start = begin(&mut bytes);
-    bytes.push(kind::ARRAY);
-    bytes.extend_from_slice(VALUE.as_bytes());
-    bytes.push(0);
-    let array = begin(&mut bytes);
     for (position, value) in values.enumerate() {
         append(&mut bytes, position.to_string().as_bytes(), value);
     }
-    end(&mut bytes, array);
     end(&mut bytes, start);
     bytes
 }
@@ -134,7 +136,7 @@ pub(super) fn names(value: &Bson, wanted: &str) -> bool {
 }
 
 /// The expression for the value of the field; missing without an entry. `array` is the path of the entries.
-pub(super) fn value_of(array: &str, name: &str) -> Document {
+pub fn value_of(array: &str, name: &str) -> Document {
     let array = format!("${array}");
     let entries = doc! { "$cond": [{ "$isArray": [&array] }, &array, []] };
     let named = doc! { "$filter": { "input": entries, "cond": { "$eq": ["$$this.name", { "$literal": name }] } } };

@@ -1,13 +1,14 @@
 //! A pipeline on a collection, with what it may see.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Document;
 use futures::TryStreamExt;
 
 use super::{Chunks, Documents, StoreError};
-use crate::query::{Filter, Pipeline};
+use crate::query::{Filter, Pipeline, Table};
 
 /// A pipeline to run on a collection.
 #[derive(Debug, Clone)]
@@ -46,7 +47,7 @@ impl AggregateQuery {
 
 /// The collections that `$lookup` and `$unionWith` may read, each with a filter for the documents that may be seen.
 #[derive(Debug, Clone, Default)]
-pub struct Reach(BTreeMap<String, Filter>);
+pub struct Reach(BTreeMap<String, (Filter, Option<Arc<Table>>)>);
 
 /// MongoDB's number for a collection that the user may not read: `Unauthorized`.
 const UNAUTHORIZED: i32 = 13;
@@ -55,8 +56,20 @@ impl Reach {
     /// The same reach with one more collection.
     #[must_use]
     pub fn with(mut self, collection: &str, guard: Filter) -> Self {
-        self.0.insert(collection.to_owned(), guard);
+        self.0.insert(collection.to_owned(), (guard, None));
         self
+    }
+
+    /// The same reach with a table. Its name is that of no collection.
+    #[must_use]
+    pub fn with_table(mut self, name: &str, table: Arc<Table>) -> Self {
+        self.0.insert(name.to_owned(), (Filter::all(), Some(table)));
+        self
+    }
+
+    /// The table of this name.
+    pub(super) fn table(&self, name: &str) -> Option<&Table> {
+        self.0.get(name).and_then(|(_, table)| table.as_deref())
     }
 
     /// The names of the collections.
@@ -69,7 +82,7 @@ impl Reach {
     /// # Errors
     /// [`StoreError::Query`] when none may.
     pub fn guard_of(&self, collection: &str) -> Result<&Filter, StoreError> {
-        self.0.get(collection).ok_or_else(|| {
+        self.0.get(collection).map(|(guard, _)| guard).ok_or_else(|| {
             let message = match self.names().collect::<Vec<_>>().as_slice() {
                 [] => format!("{collection} cannot be read from here"),
                 known => format!("{collection} cannot be read from here; what can is {}", known.join(", ")),

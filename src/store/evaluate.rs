@@ -2,16 +2,19 @@
 //!
 //! Both adapters use it. It works in turns of the request, within its memory and its time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use futures::{StreamExt, TryStreamExt, future, stream};
 
 use super::question::Rest;
-use super::{AggregateQuery, CHUNK_BYTES, CHUNK_DOCUMENTS, Chunks, Documents, FindQuery, Page, Reach, StoreError};
+use super::{
+    AggregateQuery, CHUNK_BYTES, CHUNK_DOCUMENTS, Chunks, Documents, FindQuery, Page, Reach, StoreError, collections,
+};
 use crate::admission::{self, Means, Share};
 use crate::query::pipeline::{Flow, Front, Nothing, Source};
-use crate::query::{Budget, Filter, Pipeline, SortValue};
+use crate::query::{Budget, EvalError, Filter, Pipeline, QueryError, SortValue};
 
 /// How many bytes of documents may be kept to be ordered, as in MongoDB.
 const MOST_KEPT: usize = 100 * 1024 * 1024;
@@ -277,13 +280,26 @@ pub(crate) trait Reads {
 }
 
 /// The collections of a store, as far as a pipeline may see them.
-pub(crate) struct Within<'a, R>(pub(crate) &'a R, pub(crate) &'a Reach);
+pub(crate) struct Within<'a, R>(pub(crate) &'a R, pub(crate) &'a Reach, pub(crate) &'a Budget);
 
 impl<R: Reads> Source for Within<'_, R> {
     type Error = StoreError;
 
     fn each(&self, collection: &str, front: &Front, visit: Visit<'_>) -> Result<(), StoreError> {
-        self.0.look_up(collection, &find_query(front, self.1.guard_of(collection)?), visit)
+        let Self(reads, reach, budget) = self;
+        let Some(table) = reach.table(collection) else {
+            return reads.look_up(collection, &find_query(front, reach.guard_of(collection)?), visit);
+        };
+        let refused = |error: QueryError| EvalError::new(error.code, error.message);
+        let (front, rest) = table.front(front.clone(), &budget.effort()).map_err(refused)?;
+        let (mut rows, mut rest) = (table.view().run(0, budget), rest.run(0, budget));
+        reads.look_up(
+            collections::OBJECTS,
+            &find_query(&front, reach.guard_of(collections::OBJECTS)?),
+            &mut |object| rows.push(object, self, &mut |row| rest.push(row, self, visit)),
+        )?;
+        rows.finish(self, &mut |row| rest.push(row, self, visit))?;
+        rest.finish(self, visit)
     }
 }
 
@@ -297,7 +313,7 @@ pub(crate) fn results<R: Reads>(
     query: &AggregateQuery,
     (budget, means): (&Budget, &Means),
 ) -> Result<Documents, StoreError> {
-    let (pipeline, source) = (&query.pipeline, Within(reads, &query.reach));
+    let (pipeline, source) = (&query.pipeline, Within(reads, &query.reach, budget));
     let front = pipeline.front();
     let results = Results::new(query.max_bytes, means);
     if front.is_filter()
@@ -346,20 +362,28 @@ pub(crate) fn piped_of(
     piped(stages, &Nothing::default(), budget, results, |visit| shown(documents, visit).map(drop))
 }
 
-/// What the stages after the first `done` make of chunks, one by one. Each document gives its own results.
+/// What the stages after the first `done` make of chunks, one by one. Each document gives its own results, and they read no
+/// collection.
 pub(crate) fn applied(chunks: Chunks, (pipeline, done): (Pipeline, usize), max_time: Duration) -> Chunks {
     if pipeline.is_done(done) {
         return chunks;
     }
+    let apply = move |documents: &Documents, budget: &Budget, means: &Means| {
+        piped_of((&pipeline, done), documents, budget, Results::new(usize::MAX, means))
+    };
+    applied_by(chunks, Arc::new(apply), max_time)
+}
+
+/// What becomes of a chunk.
+pub(crate) type Apply = dyn Fn(&Documents, &Budget, &Means) -> Result<Documents, StoreError> + Send + Sync;
+
+/// What becomes of chunks, one by one.
+pub(crate) fn applied_by(chunks: Chunks, apply: Arc<Apply>, max_time: Duration) -> Chunks {
     let applied = chunks.and_then(move |documents| {
-        let pipeline = pipeline.clone();
+        let apply = Arc::clone(&apply);
         async move {
             let end = Instant::now().checked_add(max_time);
-            admission::work(move |means| {
-                let budget = Budget::until(end).within(means);
-                piped_of((&pipeline, done), &documents, &budget, Results::new(usize::MAX, means))
-            })
-            .await?
+            admission::work(move |means| apply(&documents, &Budget::until(end).within(means), means)).await?
         }
     });
     applied.try_filter(|chunk| future::ready(!chunk.is_empty())).boxed()

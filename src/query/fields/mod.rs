@@ -33,7 +33,7 @@ pub use pipelines::{keys_beside, order_stages};
 pub use references::{ARROW, Hop, Join, Lookup, plant};
 
 /// The prefix of a path that refers to a field.
-const PREFIX: &str = "f.";
+pub(super) const PREFIX: &str = "f.";
 /// The array of entries in a rendered object.
 pub const RENDERED: &str = "type_information.fields";
 

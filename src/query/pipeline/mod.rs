@@ -7,6 +7,7 @@
 
 mod accumulator;
 mod bucket;
+mod columns;
 mod fields;
 mod front;
 mod group;
@@ -41,6 +42,7 @@ use super::projection::encoded;
 use super::sort::Sort;
 
 pub use self::accumulator::ACCUMULATORS;
+pub use self::columns::{Column, Columns, Source as ColumnSource};
 pub use self::front::Front;
 use self::group::{count_document, is_plain_group};
 pub use self::parse::STAGES;
@@ -52,7 +54,7 @@ use self::stage::Stage;
 pub type Flow = ControlFlow<()>;
 
 /// A pipeline: as the client sent it, and compiled.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Pipeline {
     documents: Vec<Document>,
     stages: Vec<Stage>,
@@ -232,6 +234,11 @@ impl Pipeline {
     /// Begins to run the stages after the first `done`.
     pub fn run<'p>(&'p self, done: usize, budget: &'p Budget) -> Run<'p> {
         Run::new(&self.stages[done..], budget)
+    }
+
+    /// Whether it has no stages.
+    pub fn is_nothing(&self) -> bool {
+        self.stages.is_empty()
     }
 
     /// Whether nothing is left after the first `done` stages.

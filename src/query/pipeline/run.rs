@@ -3,6 +3,7 @@
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::columns::Columns;
 use super::group::count_document;
 use super::grouping::Grouping;
 use super::held::Held;
@@ -50,6 +51,7 @@ enum Running<'p> {
     Union(&'p Union),
     Sample(Sample),
     Redact(&'p Redact),
+    Flatten(&'p Columns),
 }
 
 /// One pipeline of a `$facet`.
@@ -121,6 +123,7 @@ impl<'p> Run<'p> {
             Stage::Union(union) => Running::Union(union),
             Stage::Sample(size) => Running::Sample(Sample::new(*size, budget)),
             Stage::Redact(redact) => Running::Redact(redact),
+            Stage::Flatten(columns) => Running::Flatten(columns),
         });
         Self { stages: running.collect(), budget }
     }
@@ -205,6 +208,7 @@ fn push<S: Source>(
             let projected = projection.apply_within(document, &Filter::all(), budget)?;
             pass(rest, &projected, means, give)
         }
+        Running::Flatten(columns) => pass(rest, &columns.row(document)?, means, give),
         Running::Replace(expression) => pass(rest, &replaced(expression, document, budget)?, means, give),
         Running::Unwind(unwind) => unwind.each(document, &mut |document| pass(rest, document, means, give)),
         Running::Lookup(lookup) => pass(rest, &lookup.apply(document, source, budget)?, means, give),

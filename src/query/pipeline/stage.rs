@@ -1,9 +1,11 @@
 //! The stages of a pipeline, compiled.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
+use super::columns::Columns;
 use super::group::Group;
 use super::lookup::{Lookup, Union};
 use super::redact::Redact;
@@ -43,12 +45,23 @@ pub(super) enum Stage {
     Sample(u64),
     /// `$redact`.
     Redact(Box<Redact>),
+    /// The rows of a table.
+    Flatten(Arc<Columns>),
 }
 
 impl Stage {
-    /// Whether what it makes of a document depends on that document alone, and on no order.
+    /// Whether what it makes of a document depends on no other document that enters it, and on no order.
     pub(super) fn is_streaming(&self) -> bool {
-        matches!(self, Self::Match(_) | Self::Project(_) | Self::Replace(_) | Self::Unwind(_) | Self::Redact(_))
+        matches!(
+            self,
+            Self::Match(_)
+                | Self::Project(_)
+                | Self::Replace(_)
+                | Self::Unwind(_)
+                | Self::Redact(_)
+                | Self::Lookup(_)
+                | Self::Flatten(_)
+        )
     }
 
     /// The stage as MongoDB is sent it: the pipelines in it may have more stages than those of the client.

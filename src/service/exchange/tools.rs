@@ -1,25 +1,32 @@
 //! What MongoDB tools may read: collections as a caller sees them, with the rights and access lists of REST.
 //!
+//! Each type that a caller may see is one more of them, see [`tables`].
+//!
 //! Documents are the stored ones with their `_id`. Users come without a member `password`, which another tool may have
 //! stored: it is taken out before anything of a query is evaluated.
 //!
 //! *Invariant:* a [`Reach`] is the only way to documents, and it carries the guard.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::DateTime;
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{DateTime, doc};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
+use super::tables;
 use crate::admission::{self, Means};
-use crate::domain::document::without;
-use crate::query::pipeline::{Terms, Unseen};
-use crate::query::{Budget, Filter, Limits, Pipeline};
+use crate::domain::acl::Permission;
+use crate::domain::document::{integer, without};
+use crate::domain::object_type::ObjectType;
+use crate::query::pipeline::{Front, Terms, Unseen};
+use crate::query::{Budget, Effort, Filter, Limits, Pipeline, QueryError, Table};
 use crate::service::accounts::directory::Caller;
 use crate::service::accounts::rights;
 use crate::service::error::ServiceError;
 use crate::service::services::Services;
+use crate::service::types::catalog::{Types, VIEW_TYPES};
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
 use crate::store::evaluate::{self, Results};
 use crate::store::{self, AggregateQuery, Chunks, Documents, Explanation, FindQuery, IndexSpec, Step, StoreError};
@@ -35,12 +42,14 @@ pub struct ToolCollection {
 /// All of them, by name.
 pub const COLLECTIONS: [ToolCollection; 6] = [
     ToolCollection { name: CATEGORIES, right: "base.framework.category.view" },
-    ToolCollection { name: OBJECTS, right: "base.framework.object.view" },
+    OF_OBJECTS,
     ToolCollection { name: TYPES, right: "base.framework.type.view" },
     ToolCollection { name: GROUPS, right: "base.user-management.group.view" },
     ToolCollection { name: USERS, right: VIEW_USERS },
     ToolCollection { name: SETTINGS, right: VIEW_USERS },
 ];
+
+const OF_OBJECTS: ToolCollection = ToolCollection { name: OBJECTS, right: "base.framework.object.view" };
 
 /// What pipelines do not see: passwords that another tool stored with users.
 const UNSEEN: Unseen = Unseen { everywhere: None, of: Some((USERS, "password")) };
@@ -100,16 +109,58 @@ impl ToolCollection {
                 }
             }
         };
-        Ok(Reach { collection: self, guard })
+        Ok(Reach { collection: self, guard, table: None })
     }
 }
 
 /// A collection as far as a caller sees it.
 #[derive(Debug, Clone)]
 pub struct Reach {
-    /// The collection.
+    /// The collection; of a table that of its objects.
     pub collection: ToolCollection,
     guard: Option<Filter>,
+    table: Option<Named>,
+}
+
+/// A table with its name.
+#[derive(Debug, Clone)]
+struct Named {
+    name: String,
+    table: Arc<Table>,
+}
+
+/// What a caller sees of the collection or the table of this name; nothing where there is none.
+///
+/// # Errors
+/// As [`ToolCollection::reach`]. A table that the caller may not see is none.
+pub async fn reach(services: &Services, caller: &Caller, name: &str) -> Result<Option<Reach>, ServiceError> {
+    if let Some(collection) = ToolCollection::named(name) {
+        return Ok(Some(collection.reach(services, caller).await?));
+    }
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let seen = types_of_tables(&types, caller);
+    let Some(object_type) = tables::named(&seen).remove(name) else { return Ok(None) };
+    let table = Arc::new(tables::table(object_type, &seen, services.now())?);
+    let (name, guard) = (name.to_owned(), types.visible_to(caller));
+    Ok(Some(Reach { collection: OF_OBJECTS, guard, table: Some(Named { name, table }) }))
+}
+
+/// The names of the tables that a caller sees.
+///
+/// # Errors
+/// Errors of the store when it reads the types.
+pub async fn table_names(services: &Services, caller: &Caller) -> Result<Vec<String>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    Ok(tables::named(&types_of_tables(&types, caller)).into_keys().collect())
+}
+
+/// The types whose tables a caller sees: none without the right to see types.
+fn types_of_tables<'t>(types: &'t Types, caller: &Caller) -> Vec<&'t ObjectType> {
+    if !caller.rights.grants(VIEW_TYPES) || !OF_OBJECTS.is_seen_by(caller) {
+        return Vec::new();
+    }
+    let all = types.iter().map(|entry| &*entry.object_type);
+    all.filter(|object_type| object_type.acl.allows(caller.group_id, Permission::Read)).collect()
 }
 
 /// The documents of an answer.
@@ -132,10 +183,65 @@ pub struct Size {
 }
 
 impl Reach {
-    /// Whether two reaches show the same documents.
-    pub fn is_as(&self, other: &Self) -> bool {
+    /// Whether the caller still sees the same.
+    ///
+    /// # Errors
+    /// As [`reach`].
+    pub async fn is_seen_still(&self, services: &Services, caller: &Caller) -> Result<bool, ServiceError> {
+        let name = self.table.as_ref().map_or(self.collection.name, |named| &named.name);
+        let Some(now) = reach(services, caller, name).await? else { return Ok(false) };
         let guard = |reach: &Self| reach.guard.as_ref().map(|guard| guard.document().clone());
-        self.collection == other.collection && guard(self) == guard(other)
+        let is_same_table = match (&self.table, &now.table) {
+            (Some(before), Some(now)) => before.table.is_as(&now.table),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        Ok(is_same_table && guard(self) == guard(&now))
+    }
+
+    /// Its indexes, in addition to the one on `_id`.
+    pub fn indexes(&self) -> &'static [IndexSpec] {
+        if self.table.is_some() { &[] } else { self.collection.indexes() }
+    }
+
+    /// Reads a question about a table as one about its objects.
+    async fn read<T: Send + 'static>(
+        table: &Arc<Table>,
+        max_time: Duration,
+        read: impl FnOnce(&Table, &Effort) -> Result<T, QueryError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let (table, end) = (Arc::clone(table), Instant::now().checked_add(max_time));
+        let work = admission::work(move |means| read(&table, &Effort::Work(means.clone(), end)));
+        Ok(work.await.map_err(StoreError::from)??)
+    }
+
+    /// The query on a table as one on its objects, and the stages on rows that are left of it.
+    async fn front(table: &Arc<Table>, query: FindQuery) -> Result<(FindQuery, Pipeline), ServiceError> {
+        let front = Front { filter: query.filter, sort: query.sort, skip: query.skip, limit: query.limit, stages: 0 };
+        let (front, rest) = Self::read(table, query.max_time, |table, effort| table.front(front, effort)).await?;
+        let (sort, skip, limit) = (front.sort, front.skip, front.limit);
+        Ok((FindQuery { sort, skip, limit, ..FindQuery::new(front.filter, query.max_time) }, rest))
+    }
+
+    /// The results of a pipeline on the collection, which reads others within `reach`.
+    async fn piped(
+        &self,
+        services: &Services,
+        pipeline: Pipeline,
+        max_time: Duration,
+        mut reach: store::Reach,
+    ) -> Result<Chunks, ServiceError> {
+        let guard = self.guard.clone().unwrap_or_default();
+        let pipeline = match &self.table {
+            None => pipeline,
+            Some(Named { table, .. }) => {
+                // Rows show what the objects refer to.
+                reach = reach.with(OBJECTS, guard.clone());
+                Self::read(table, max_time, |table, effort| table.read(pipeline, effort)).await?
+            }
+        };
+        let query = AggregateQuery { guard, reach, max_bytes: HELD, ..AggregateQuery::new(pipeline, max_time) };
+        let chunks = services.store.aggregate(self.collection.name, &query).await?;
+        Ok(admission::kept(chunks).boxed())
     }
 
     /// Whether something may be hidden from the caller.
@@ -163,6 +269,14 @@ impl Reach {
         if self.collection.name == USERS {
             return Ok(Found::All(users(services, query).await?.0));
         }
+        if self.table.is_some() {
+            let FindQuery { filter, sort, skip, limit, projection, max_time, .. } = query;
+            let mut pipeline = Pipeline::of(Front { filter, sort, skip, limit, stages: 0 });
+            if let Some(projection) = projection {
+                pipeline = pipeline.projected(projection);
+            }
+            return Ok(Found::Chunked(self.piped(services, pipeline, max_time, store::Reach::default()).await?));
+        }
         let mut query = FindQuery { filter: self.scope(query.filter), ..query };
         if (1..=SHORT).contains(&query.limit) {
             query.max_bytes = SHORT_BYTES;
@@ -183,6 +297,17 @@ impl Reach {
         if self.collection.name == USERS {
             return Ok(users(services, FindQuery::new(filter, max_time)).await?.1);
         }
+        if let Some(Named { table, .. }) = &self.table {
+            let (query, rest) = Self::front(table, FindQuery::new(filter.clone(), max_time)).await?;
+            if rest.is_nothing() {
+                return Ok(services.store.count(OBJECTS, &self.scope(query.filter), max_time).await?);
+            }
+            let counting = Pipeline::parse(&[doc! { "$count": "n" }.into()], &Limits::NONE, services.now())?;
+            let pipeline = Pipeline::matching(filter).then(counting);
+            let mut counted = self.piped(services, pipeline, max_time, store::Reach::default()).await?;
+            let counted = counted.try_next().await?.unwrap_or_default();
+            return Ok(counted.first().and_then(|one| integer(one, "n")).map_or(0, i64::unsigned_abs));
+        }
         Ok(services.store.count(self.collection.name, &self.scope(filter), max_time).await?)
     }
 
@@ -196,6 +321,10 @@ impl Reach {
             let returned = documents.len() as u64;
             return Ok(Explanation::in_memory(services.store.kind(), Step::Scan, (returned, total)));
         }
+        let query = match &self.table {
+            Some(Named { table, .. }) => Self::front(table, query).await?.0,
+            None => query,
+        };
         let query = FindQuery { filter: self.scope(query.filter), ..query };
         let explanation = services.store.explain(self.collection.name, &query).await?;
         Ok(if self.hides() { explanation.without_counts() } else { explanation })
@@ -214,16 +343,18 @@ impl Reach {
         looked_up: &[&str],
     ) -> Result<(Chunks, Vec<Self>), ServiceError> {
         let (mut others, mut reach) = (Vec::new(), store::Reach::default());
-        let named = pipeline.collections().into_iter().filter_map(ToolCollection::named);
-        for other in named.filter(|other| looked_up.contains(&other.name)) {
-            let other = other.reach(services, caller).await?;
+        for name in pipeline.collections() {
+            if !looked_up.contains(&name) && !name.starts_with(tables::PREFIX) {
+                continue;
+            }
+            let Some(other) = self::reach(services, caller, name).await? else { continue };
             reach = reach.with(other.collection.name, other.guard.clone().unwrap_or_default());
+            if let Some(Named { name, table }) = &other.table {
+                reach = reach.with_table(name, Arc::clone(table));
+            }
             others.push(other);
         }
-        let guard = self.guard.clone().unwrap_or_default();
-        let query = AggregateQuery { guard, reach, max_bytes: HELD, ..AggregateQuery::new(pipeline, max_time) };
-        let chunks = services.store.aggregate(self.collection.name, &query).await?;
-        Ok((admission::kept(chunks).boxed(), others))
+        Ok((self.piped(services, pipeline, max_time, reach).await?, others))
     }
 
     /// How much the caller sees.

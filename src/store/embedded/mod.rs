@@ -52,8 +52,8 @@ use bson::DateTime;
 
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
-use crate::query::Filter;
-use crate::store::evaluate::{self, Reads, find_query};
+use crate::query::{Budget, Filter};
+use crate::store::evaluate::{self, Reads, Results, Within, find_query};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery,
@@ -62,7 +62,7 @@ use crate::store::{
 
 use self::open::files::StoreFiles;
 use self::plan::access_path::{self, AccessPath};
-use self::read::chunks::{self, Remainder};
+use self::read::chunks::{self, HeldSnapshot, Remainder};
 use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
 use self::read::snapshot::{Published, Snapshot};
@@ -265,9 +265,20 @@ impl EmbeddedStore {
         let rows = self.on_blocking_pool(turn, find).await?;
         let of = (Arc::clone(&snapshot), chunks::SNAPSHOT_TIME);
         let rest = Remainder::new(of, Arc::clone(&self.published), name, asked, rows).into_stream();
-        // The stages after the front read no collection, so they need no snapshot.
-        drop(snapshot);
-        Ok(evaluate::applied(rest, (query.pipeline.clone(), front.stages), query.max_time))
+        if query.pipeline.collections().is_empty() {
+            // The stages after the front read no collection, so they need no snapshot.
+            return Ok(evaluate::applied(rest, (query.pipeline.clone(), front.stages), query.max_time));
+        }
+        let held = HeldSnapshot::new(snapshot, chunks::SNAPSHOT_TIME);
+        let (query, published, max_time) = (query.clone(), Arc::clone(&self.published), query.max_time);
+        let apply = move |documents: &Documents, budget: &Budget, means: &Means| {
+            let snapshot = held.now(&published)?.0;
+            let reading = find::Reading { snapshot: &snapshot, deadline: Deadline::after(max_time).within(means) };
+            let (source, results) = (Within(&reading, &query.reach, budget), Results::new(usize::MAX, means));
+            let stages = (&query.pipeline, front.stages);
+            evaluate::piped(stages, &source, budget, results, |visit| evaluate::shown(documents, visit).map(drop))
+        };
+        Ok(evaluate::applied_by(rest, Arc::new(apply), max_time))
     }
 
     /// Answers on the calling thread.

@@ -131,14 +131,15 @@ impl MongoStore {
             return Err(StoreError::Query { code: NOT_ALLOWED, message });
         }
         let max_time = query.max_time;
+        let streams = |done| pipeline.is_streaming(done) && pipeline.collections().is_empty();
         let grouped = query.grouped_front();
         if let Some((stages, done)) = grouped
-            && pipeline.is_streaming(done)
+            && streams(done)
         {
             let chunks = self.opened_stages(collection, stages, max_time).await?;
             return Ok(evaluate::applied(chunks, (pipeline.clone(), done), max_time));
         }
-        if grouped.is_none() && pipeline.is_streaming(front.stages) {
+        if grouped.is_none() && streams(front.stages) {
             let asked = FindQuery { max_time, ..find_query(&front, &query.guard) };
             let chunks = self.streamed(collection, &asked).await?;
             return Ok(evaluate::applied(chunks, (pipeline.clone(), front.stages), max_time));
@@ -160,7 +161,7 @@ impl MongoStore {
             let reads = OnThread { store: &store, means, end, kept: RefCell::new(kept) };
             let documents = match query.grouped_front() {
                 Some((stages, done)) => {
-                    let source = Within(&reads, &query.reach);
+                    let source = Within(&reads, &query.reach, &budget);
                     let results = Results::new(query.max_bytes, means);
                     evaluate::piped((&query.pipeline, done), &source, &budget, results, |visit| {
                         reads.stages(&collection, stages, visit)

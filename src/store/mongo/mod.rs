@@ -30,6 +30,7 @@ mod revision;
 mod rounds;
 mod totals;
 mod transaction;
+mod views;
 mod waiting;
 
 use std::sync::Arc;

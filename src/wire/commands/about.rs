@@ -7,7 +7,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::options::{Options, whole};
 use super::{Reading, done};
 use crate::query::FOLLOWS;
-use crate::service::exchange::tools::COLLECTIONS;
+use crate::service::exchange::tools::{self, COLLECTIONS};
 use crate::wire::error::{WireError, code};
 use crate::wire::shared::MOST_CONNECTIONS;
 
@@ -39,21 +39,21 @@ pub(super) fn build_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     })
 }
 
-pub(super) fn connection_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+pub(super) async fn connection_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     reading.options.only(&["showPrivileges"])?;
     let mut info = Document::new();
     if let Some(signed_in) = reading.call.session.signed_in() {
         info.insert("authenticatedUsers", vec![doc! { "user": &signed_in.user_name, "db": &signed_in.source }]);
         info.insert("authenticatedUserRoles", vec![role(reading)]);
         if reading.options.flag("showPrivileges")? == Some(true) {
-            info.insert("authenticatedUserPrivileges", privileges(reading));
+            info.insert("authenticatedUserPrivileges", privileges(reading).await?);
         }
     }
     done(doc! { "authInfo": info })
 }
 
 /// About the caller only. Others are known over REST; a tool that asks for them, or for all, gets only the caller.
-pub(super) fn users_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+pub(super) async fn users_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
     let options = &reading.options;
     options
         .only(&["filter", "showAuthenticationRestrictions", "showCredentials", "showCustomData", "showPrivileges"])?;
@@ -70,7 +70,8 @@ pub(super) fn users_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
         doc! { "_id": format!("{database}.{user}"), "user": user, "db": database, "roles": [role(reading)] };
     found.insert("mechanisms", vec![super::signing::MECHANISM]);
     if options.flag("showPrivileges")? == Some(true) {
-        found.extend(doc! { "inheritedRoles": [role(reading)], "inheritedPrivileges": privileges(reading) });
+        let privileges = privileges(reading).await?;
+        found.extend(doc! { "inheritedRoles": [role(reading)], "inheritedPrivileges": privileges });
     }
     done(doc! { "users": [found] })
 }
@@ -106,7 +107,7 @@ fn role(reading: &Reading<'_>) -> Document {
 }
 
 /// What the caller may do, collection by collection.
-fn privileges(reading: &Reading<'_>) -> Vec<Document> {
+async fn privileges(reading: &Reading<'_>) -> Result<Vec<Document>, WireError> {
     let database = reading.call.shared.parts.database.as_str();
     let privilege = |collection: &str| {
         doc! {
@@ -115,7 +116,8 @@ fn privileges(reading: &Reading<'_>) -> Vec<Document> {
         }
     };
     let seen = COLLECTIONS.iter().filter(|collection| collection.is_seen_by(&reading.caller));
-    seen.map(|seen| privilege(seen.name)).collect()
+    let tables = tools::table_names(reading.services(), &reading.caller).await?;
+    Ok(seen.map(|seen| seen.name).chain(tables.iter().map(String::as_str)).map(privilege).collect())
 }
 
 /// Nothing of the machine but what every client knows: the time, and the kind of system.

@@ -128,7 +128,7 @@ async fn sizes(reading: &Reading<'_>, reach: &Reach, wanted: &Document) -> Resul
     let size = reach.size(reading.services()).await?;
     let mut found = doc! { "ns": reading.options.namespace()?, "localTime": reading.services().now() };
     if wanted.contains_key("storageStats") {
-        found.insert("storageStats", super::listing::sizes(size, 1, reach.collection.indexes().len() + 1));
+        found.insert("storageStats", super::listing::sizes(size, 1, reach.indexes().len() + 1));
     }
     if wanted.contains_key("count") {
         found.insert("count", super::counting::number(size.documents));
@@ -141,7 +141,7 @@ fn index_stats(reach: &Reach, wanted: &Document) -> Result<Vec<Document>, WireEr
     if let Some(name) = wanted.keys().next() {
         return Err(WireError::new(code::INVALID_OPTIONS, format!("$indexStats takes no options, such as {name}")));
     }
-    let described = super::listing::described_indexes(reach.collection).into_iter().map(|spec| {
+    let described = super::listing::described_indexes(reach.indexes()).into_iter().map(|spec| {
         let (name, key) = (spec.get("name").cloned(), spec.get("key").cloned());
         doc! { "name": name, "key": key, "spec": spec }
     });

@@ -5,7 +5,7 @@ use bson::{Bson, doc};
 use super::options::Options;
 use super::question::{self, Names};
 use super::{Reading, done};
-use crate::service::exchange::tools::{Found, Reach, ToolCollection};
+use crate::service::exchange::tools::{Found, Reach};
 use crate::store::{Documents, FindQuery};
 use crate::wire::codec::Batch;
 use crate::wire::cursors::{BatchSize, LARGEST_BATCH, Opened, Rest, USUAL_BATCH};
@@ -156,8 +156,7 @@ pub(super) async fn get_more(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
 /// A cursor continues as long as its caller sees the same as at its beginning.
 async fn still_seen(reading: &Reading<'_>, reached: &[Reach]) -> Result<(), WireError> {
     for before in reached {
-        let now = before.collection.reach(reading.services(), &reading.caller).await?;
-        if !now.is_as(before) {
+        if !before.is_seen_still(reading.services(), &reading.caller).await? {
             let message = "what you may see changed since the cursor was opened; ask again";
             return Err(WireError::new(code::QUERY_PLAN_KILLED, message));
         }
@@ -182,9 +181,4 @@ pub(super) fn kill_cursors(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> 
 /// The documents of a list as the rest of an answer.
 pub(super) fn rest_of(reading: &Reading<'_>, documents: Documents) -> Rest {
     Rest::in_memory(documents, reading.lasting_ticket())
-}
-
-/// Whether there is such a collection for tools.
-pub(super) fn exists(reading: &Reading<'_>, name: &str) -> Option<ToolCollection> {
-    ToolCollection::named(name).filter(|_| reading.is_here())
 }

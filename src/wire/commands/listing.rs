@@ -5,12 +5,12 @@ use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
 use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
-use super::finding::{self, exists, first_size, listed, rest_of};
+use super::finding::{self, first_size, listed, rest_of};
 use super::options::Options;
-use super::question::{limits, understood};
+use super::question::{limits, named, reach, understood};
 use super::{Reading, done};
 use crate::query::{Filter, Pipeline};
-use crate::service::exchange::tools::{self, COLLECTIONS, Size, ToolCollection};
+use crate::service::exchange::tools::{self, COLLECTIONS, Reach, Size};
 use crate::store::{Documents, FindQuery, IndexSpec};
 use crate::wire::error::{WireError, code};
 
@@ -42,18 +42,23 @@ pub(super) async fn collections(reading: &Reading<'_>) -> Result<Vec<u8>, WireEr
     options.only(&["filter", "nameOnly", "authorizedCollections", "cursor"])?;
     options.are_flags(&["authorizedCollections"])?;
     let only_names = options.flag("nameOnly")? == Some(true);
-    let all = COLLECTIONS.iter().filter(|_| reading.is_here()).map(|collection| {
-        let mut described = doc! { "name": collection.name, "type": "collection" };
+    let described = |name: String| {
+        let mut described = doc! { "name": &name, "type": "collection" };
         if !only_names {
             described.extend(doc! {
                 "options": {},
-                "info": { "readOnly": true, "uuid": uuid(&options.database, collection.name) },
+                "info": { "readOnly": true, "uuid": uuid(&options.database, &name) },
                 "idIndex": id_index(),
             });
         }
         described
-    });
-    let found = filtered(reading, all.collect()).await?;
+    };
+    let mut all = Vec::new();
+    if reading.is_here() {
+        let tables = tools::table_names(reading.services(), &reading.caller).await?;
+        all.extend(COLLECTIONS.iter().map(|collection| collection.name.to_owned()).chain(tables).map(described));
+    }
+    let found = filtered(reading, all).await?;
     let namespace = format!("{}.$cmd.listCollections", options.database);
     as_cursor(reading, found, namespace).await
 }
@@ -63,12 +68,10 @@ pub(super) async fn indexes(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
     options.only(&["cursor", "includeBuildUUIDs", "includeIndexBuildInfo"])?;
     options.are_flags(&["includeBuildUUIDs", "includeIndexBuildInfo"])?;
     let namespace = options.namespace()?;
-    let Some(collection) = exists(reading, options.collection()?) else {
+    let Some(reach) = reach(reading, options).await? else {
         return Err(WireError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")));
     };
-    // A caller who may not read it gets the same error as everywhere.
-    collection.reach(reading.services(), &reading.caller).await?;
-    as_cursor(reading, described_indexes(collection), namespace).await
+    as_cursor(reading, described_indexes(reach.indexes()), namespace).await
 }
 
 pub(super) async fn collection_stats(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
@@ -76,12 +79,9 @@ pub(super) async fn collection_stats(reading: &Reading<'_>) -> Result<Vec<u8>, W
     options.only(&["scale"])?;
     let (namespace, scale) = (options.namespace()?, scale(options)?);
     let mut answer = doc! { "ns": namespace };
-    let (size, indexes) = match exists(reading, options.collection()?) {
+    let (size, indexes) = match reach(reading, options).await? {
         None => (Size::default(), 0),
-        Some(collection) => {
-            let reach = collection.reach(reading.services(), &reading.caller).await?;
-            (reach.size(reading.services()).await?, collection.indexes().len() + 1)
-        }
+        Some(reach) => (reach.size(reading.services()).await?, reach.indexes().len() + 1),
     };
     answer.extend(sizes(size, scale, indexes));
     answer.extend(doc! { "capped": false, "scaleFactor": scale });
@@ -93,8 +93,10 @@ pub(super) async fn database_stats(reading: &Reading<'_>) -> Result<Vec<u8>, Wir
     options.only(&["scale", "freeStorage"])?;
     let scale = scale(options)?;
     let (size, indexes, collections) = if reading.is_here() {
+        // Tables show objects a second time, so they add nothing to the size.
         let (size, indexes) = total(reading).await?;
-        (size, indexes, COLLECTIONS.len())
+        let tables = tools::table_names(reading.services(), &reading.caller).await?.len();
+        (size, indexes + tables, COLLECTIONS.len() + tables)
     } else {
         (Size::default(), 0, 0)
     };
@@ -125,22 +127,18 @@ pub(super) async fn data_size(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
         return Err(options.mismatch(&options.command, options.subject().unwrap_or(&Bson::Null), "string"));
     };
     let name = namespace.strip_prefix(&options.database).and_then(|name| name.strip_prefix('.')).unwrap_or_default();
-    let collection = exists(reading, name);
     let estimate = options.flag("estimate")? == Some(true);
-    let size = match collection {
+    let size = match named(reading, options, name).await? {
         None => Size::default(),
-        Some(collection) if estimate => {
-            collection.reach(reading.services(), &reading.caller).await?.size(reading.services()).await?
-        }
-        Some(collection) => exact_size(reading, collection).await?,
+        Some(reach) if estimate => reach.size(reading.services()).await?,
+        Some(reach) => exact_size(reading, &reach).await?,
     };
     done(doc! { "size": long(size.bytes), "numObjects": long(size.documents), "estimate": size.is_estimated })
 }
 
 /// The size of all documents, each of which is read.
-async fn exact_size(reading: &Reading<'_>, collection: ToolCollection) -> Result<Size, WireError> {
+async fn exact_size(reading: &Reading<'_>, reach: &Reach) -> Result<Size, WireError> {
     let services = reading.services();
-    let reach = collection.reach(services, &reading.caller).await?;
     let query = FindQuery::new(Filter::all(), services.max_time);
     let mut chunks = reach.find(services, query).await?.into_chunks();
     let mut size = Size::default();
@@ -241,9 +239,9 @@ pub(super) fn encoded(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).expect("a description of ours is BSON")
 }
 
-/// The indexes of a collection, as MongoDB describes them.
-pub(super) fn described_indexes(collection: ToolCollection) -> Vec<Document> {
-    std::iter::once(id_index()).chain(collection.indexes().iter().map(index)).collect()
+/// The indexes of a collection, as MongoDB describes them: these, and the one on `_id`.
+pub(super) fn described_indexes(indexes: &[IndexSpec]) -> Vec<Document> {
+    std::iter::once(id_index()).chain(indexes.iter().map(index)).collect()
 }
 
 /// The description of an index, as MongoDB gives it.

@@ -9,7 +9,7 @@ use super::Reading;
 use super::options::Options;
 use crate::admission;
 use crate::query::{Effort, Filter, Limits, Projection, QueryError, Sort};
-use crate::service::exchange::tools::{Reach, ToolCollection};
+use crate::service::exchange::tools::{self, Reach};
 use crate::store::{FindQuery, StoreError};
 use crate::wire::error::{WireError, code};
 
@@ -28,12 +28,15 @@ pub(super) struct Names {
 
 /// What a caller sees of the collection of a command; nothing where there is no such collection for tools.
 pub(super) async fn reach(reading: &Reading<'_>, options: &Options) -> Result<Option<Reach>, WireError> {
-    let name = options.collection()?;
-    let is_here = options.database == reading.call.shared.parts.database;
-    match ToolCollection::named(name).filter(|_| is_here) {
-        Some(collection) => Ok(Some(collection.reach(reading.services(), &reading.caller).await?)),
-        None => Ok(None),
+    named(reading, options, options.collection()?).await
+}
+
+/// The same of the collection of this name.
+pub(super) async fn named(reading: &Reading<'_>, options: &Options, name: &str) -> Result<Option<Reach>, WireError> {
+    if options.database != reading.call.shared.parts.database {
+        return Ok(None);
     }
+    Ok(tools::reach(reading.services(), &reading.caller, name).await?)
 }
 
 /// The bounds on the queries of tools: those of REST, and code as a plain value, which is never run.

@@ -8,4 +8,5 @@ mod pymongo;
 mod questions;
 mod reading;
 mod support;
+mod tables;
 mod tls;

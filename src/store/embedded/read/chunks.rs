@@ -32,13 +32,13 @@ pub(crate) struct Remainder {
 }
 
 /// A snapshot that is released after a while.
-struct HeldSnapshot {
+pub(crate) struct HeldSnapshot {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
     timer: AbortHandle,
 }
 
 impl HeldSnapshot {
-    fn new(snapshot: Arc<Snapshot>, time: Duration) -> Self {
+    pub(crate) fn new(snapshot: Arc<Snapshot>, time: Duration) -> Self {
         let held = Arc::new(ArcSwapOption::from(Some(snapshot)));
         let to_clear = Arc::clone(&held);
         let timer = tokio::spawn(async move {
@@ -46,6 +46,17 @@ impl HeldSnapshot {
             to_clear.store(None);
         });
         Self { snapshot: held, timer: timer.abort_handle() }
+    }
+
+    /// The snapshot, and true; after its time the newest one.
+    pub(crate) fn now(&self, published: &Published) -> Result<(Arc<Snapshot>, bool), StoreError> {
+        match self.snapshot.load_full() {
+            Some(snapshot) => Ok((snapshot, true)),
+            None => {
+                let newest = published.load_full();
+                Ok((newest.ok_or_else(|| failure::unavailable(&"the storage is out of order"))?, false))
+            }
+        }
     }
 }
 
@@ -93,12 +104,7 @@ impl Remainder {
     /// The next chunk; empty at the end.
     fn read(&mut self, mut deadline: Deadline) -> Result<Documents, StoreError> {
         deadline.look()?;
-        let (snapshot, is_first) = match self.snapshot.snapshot.load_full() {
-            Some(snapshot) => (snapshot, true),
-            None => {
-                (self.published.load_full().ok_or_else(|| failure::unavailable(&"the storage is out of order"))?, false)
-            }
-        };
+        let (snapshot, is_first) = self.snapshot.now(&self.published)?;
         let mut chunk = Documents::new();
         let Some(collection) = snapshot.collection(&self.collection) else { return Ok(chunk) };
         let budget = deadline.budget();
