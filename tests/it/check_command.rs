@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use inventory_service::history::entry::{Action, After, Author, Changes, Draft, with_sequences};
-use inventory_service::store::collections::LOGS;
+use inventory_service::store::collections::{LOGS, TOKENS};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, FileStore, Store, Unit};
 use jsonwebtoken::Algorithm;
@@ -416,4 +416,28 @@ async fn a_clock_behind_the_newest_entry_is_wrong() {
         matches!(&history[..], [(verdict, _, text)] if verdict == "WRONG" && text.contains("3000-01-01")),
         "{found:?}"
     );
+}
+
+#[tokio::test]
+async fn a_token_with_which_a_tool_could_not_sign_in_is_named() {
+    let directory = TempDir::new().expect("a temporary directory");
+    ServiceProcess::start(directory.path(), "embedded:data").terminate();
+    let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store");
+    let (noted, end) = (DateTime::from_millis(0), DateTime::from_millis(32_503_680_000_000));
+    let token = |id: i64, ends: DateTime| {
+        doc! {
+            "public_id": id, "user_id": 7_i64, "name": format!("report {id}"), "hash": id.to_string(), "rights": [],
+            "expires_at": ends, "tool_refused_at": noted,
+        }
+    };
+    for token in [token(3, end), token(4, noted)] {
+        let document = RawDocumentBuf::try_from(&token).expect("BSON");
+        store.commit(Unit::of(Change::Insert { collection: TOKENS, document })).await.expect("stored");
+    }
+    store.close();
+    let found = findings(&check(directory.path(), &[], &[("INVENTORY__SERVER__PORT", "0")]));
+    let said: Vec<_> = found.iter().filter(|(_, subject, _)| subject == "wire").collect();
+    let is_it =
+        |text: &str| text.starts_with("a tool came with token 3 of user 7, \"report 3\", which was made without");
+    assert!(matches!(&said[..], [(verdict, _, text)] if verdict == "note" && is_it(text)), "{found:?}");
 }
