@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
@@ -32,6 +32,10 @@ pub struct Metrics {
     search_objects: IntCounter,
     sign_ins: IntCounterVec,
     deliveries: IntCounterVec,
+    writable: IntGauge,
+    objects: IntGaugeVec,
+    streams: IntGauge,
+    behind: IntCounter,
     /// Created by the first figure; other stores have none.
     embedded: OnceLock<Embedded>,
 }
@@ -48,6 +52,9 @@ struct Embedded {
     full: IntGauge,
     commits: IntCounter,
     group_units: Histogram,
+    free_bytes: IntGauge,
+    backups: IntCounterVec,
+    last_backup: Gauge,
 }
 
 /// The figures of the embedded store at a moment.
@@ -67,6 +74,8 @@ pub struct EmbeddedFigures {
     pub is_damaged: bool,
     /// Whether the last write that adds something found no room.
     pub is_full: bool,
+    /// The bytes on its disk that the service may still take; 0 where the system does not say.
+    pub free_bytes: u64,
 }
 
 /// Figures that are looked up when metrics are asked for.
@@ -80,6 +89,14 @@ pub struct Moment {
     pub search_looked_at: u64,
     /// Those of the embedded store.
     pub embedded: Option<EmbeddedFigures>,
+    /// Whether the store takes writes.
+    pub is_writable: bool,
+    /// The number of objects by the name of their type, if they could be counted.
+    pub objects: Option<Vec<(String, u64)>>,
+    /// Open streams of changes.
+    pub streams: u64,
+    /// How many times a follower of changes was so slow that it had to read the store.
+    pub behind: u64,
 }
 
 impl Default for Metrics {
@@ -108,6 +125,18 @@ impl Metrics {
         );
         // Without it the metric would be absent until the first refusal, and an alert on it would be none.
         refused_queries.with_label_values(&["parameter_invalid"]).inc_by(0);
+        let store_calls = add(
+            &registry,
+            times(
+                "inventory_store_call_duration_seconds",
+                "Calls of the store and their time, by operation and outcome.",
+                &["operation", "outcome"],
+            ),
+        );
+        // Refused writes, for the same reason.
+        for outcome in ["no_room", "unavailable"] {
+            let _ = store_calls.with_label_values(&["commit", outcome]);
+        }
         Self {
             requests: add(
                 &registry,
@@ -121,14 +150,7 @@ impl Metrics {
                 &registry,
                 IntGauge::new("inventory_http_requests_under_way", "Requests that wait for their answer."),
             ),
-            store_calls: add(
-                &registry,
-                times(
-                    "inventory_store_call_duration_seconds",
-                    "Calls of the store and their time, by operation and outcome.",
-                    &["operation", "outcome"],
-                ),
-            ),
+            store_calls,
             refused_queries,
             cache_lookups: counters(
                 &registry,
@@ -162,6 +184,22 @@ impl Metrics {
                 "inventory_webhook_deliveries_total",
                 "Attempts to deliver to webhooks, by outcome (delivered, failed, paused).",
                 &["outcome"],
+            ),
+            writable: add(
+                &registry,
+                IntGauge::new("inventory_store_writable", "1 while the store takes writes, 0 otherwise."),
+            ),
+            objects: add(
+                &registry,
+                IntGaugeVec::new(Opts::new("inventory_objects", "Objects, by the name of their type."), &["type"]),
+            ),
+            streams: add(&registry, IntGauge::new("inventory_change_streams", "Open streams of changes.")),
+            behind: add(
+                &registry,
+                IntCounter::new(
+                    "inventory_followers_behind_total",
+                    "How often a follower of changes (a stream, a webhook) was so slow that it had to read the store.",
+                ),
             ),
             embedded: OnceLock::new(),
             registry,
@@ -197,6 +235,17 @@ impl Metrics {
         embedded.group_units.observe(f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
     }
 
+    /// A backup of the embedded store was sent, or not.
+    pub fn backup(&self, is_made: bool) {
+        self.embedded().backups.with_label_values(&[if is_made { "made" } else { "failed" }]).inc();
+    }
+
+    /// When the last backup was made.
+    pub fn last_backup(&self, at: Option<SystemTime>) {
+        let seconds = at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+        self.embedded().last_backup.set(seconds.as_secs_f64());
+    }
+
     fn embedded(&self) -> &Embedded {
         self.embedded.get_or_init(|| Embedded::new(&self.registry))
     }
@@ -220,6 +269,14 @@ impl Metrics {
         if let Some(pending) = moment.search_pending {
             self.search_pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
         }
+        self.writable.set(i64::from(moment.is_writable));
+        self.streams.set(i64::try_from(moment.streams).unwrap_or(i64::MAX));
+        self.behind.inc_by(moment.behind.saturating_sub(self.behind.get()));
+        // Types that are gone have no number.
+        self.objects.reset();
+        for (name, count) in moment.objects.unwrap_or_default() {
+            self.objects.with_label_values(&[&name]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
         self.search_objects.inc_by(moment.search_looked_at.saturating_sub(self.search_objects.get()));
         if let Some(figures) = moment.embedded {
             let own = self.embedded();
@@ -230,6 +287,7 @@ impl Metrics {
                 (&own.queue_length, figures.queue_length),
                 (&own.damaged, u64::from(figures.is_damaged)),
                 (&own.full, u64::from(figures.is_full)),
+                (&own.free_bytes, figures.free_bytes),
             ] {
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
             }
@@ -243,6 +301,15 @@ impl Metrics {
 impl Embedded {
     fn new(registry: &Registry) -> Self {
         let gauge = |name, help| add(registry, IntGauge::new(name, help));
+        let backups = counters(
+            registry,
+            "inventory_backups_total",
+            "Backups that the service was asked for, by outcome (made, failed).",
+            &["outcome"],
+        );
+        for outcome in ["made", "failed"] {
+            let _ = backups.with_label_values(&[outcome]);
+        }
         let units = HistogramOpts::new("inventory_embedded_group_units", "Units that one commit made durable.");
         Self {
             file_bytes: gauge("inventory_embedded_file_bytes", "Length of the file of the embedded store."),
@@ -268,6 +335,18 @@ impl Embedded {
             damaged: gauge(
                 "inventory_embedded_damaged",
                 "1 when a damaged page of the embedded store was met since the start of the service.",
+            ),
+            free_bytes: gauge(
+                "inventory_embedded_free_bytes",
+                "Bytes on the disk of the embedded store that the service may still take.",
+            ),
+            backups,
+            last_backup: add(
+                registry,
+                Gauge::new(
+                    "inventory_last_backup_timestamp_seconds",
+                    "When the service made its last backup, in seconds since 1970; 0: it never did.",
+                ),
             ),
             commits: add(
                 registry,
@@ -406,8 +485,20 @@ mod tests {
             queue_length: 1,
             is_damaged: true,
             is_full: true,
+            free_bytes: 512,
         };
-        let moment = Moment { panics: 2, embedded: Some(figures), search_pending: Some(1), search_looked_at: 3 };
+        metrics.backup(false);
+        metrics.last_backup(SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(2500)));
+        let moment = Moment {
+            panics: 2,
+            embedded: Some(figures),
+            search_pending: Some(1),
+            search_looked_at: 3,
+            is_writable: true,
+            objects: Some(vec![("server".to_owned(), 7)]),
+            streams: 4,
+            behind: 5,
+        };
         let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, moment);
         for line in [
             r#"inventory_http_request_duration_seconds_count{method="GET",route="/rest/types/",status="200"} 1"#,
@@ -426,6 +517,15 @@ mod tests {
             "inventory_embedded_full 1",
             "inventory_http_requests_under_way 1",
             "inventory_panics_total 2",
+            "inventory_store_writable 1",
+            r#"inventory_objects{type="server"} 7"#,
+            "inventory_change_streams 4",
+            "inventory_followers_behind_total 5",
+            "inventory_embedded_free_bytes 512",
+            r#"inventory_backups_total{outcome="failed"} 1"#,
+            r#"inventory_backups_total{outcome="made"} 0"#,
+            "inventory_last_backup_timestamp_seconds 2.5",
+            r#"inventory_store_call_duration_seconds_count{operation="commit",outcome="no_room"} 0"#,
             r#"inventory_sign_ins_total{outcome="refused"} 1"#,
             r#"inventory_sign_ins_total{outcome="accepted"} 0"#,
             r#"inventory_webhook_deliveries_total{outcome="failed"} 1"#,
@@ -442,6 +542,7 @@ mod tests {
         drop(under_way);
         let moment = Moment { panics: 2, ..Moment::default() };
         let text = metrics.text(&[("types", &tally)], &sign_ins, &deliveries, moment);
+        assert!(!text.contains("inventory_objects{"), "a type that is gone has no number");
         assert!(text.contains("inventory_http_requests_under_way 0") && text.contains("inventory_panics_total 2"));
         assert!(text.contains(r#"{cache="types",outcome="hit"} 2"#), "what was told is not told twice");
     }

@@ -177,7 +177,7 @@ async fn serve_fixed(folder: &Path) -> Result<(), Error> {
     BODIES.set(bodies).map_err(|_| "the bodies are there already")?;
     let settings = Settings::load(Path::new("."), &Overrides::default())?;
     logging::start(&settings.log.level, settings.log.format);
-    Application::build(settings).await?.with_routes(with_fixed).run().await?;
+    Application::build(settings).await?.with_routes(with_fixed).run(|_, _| Err("not here".to_owned())).await?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, LocalSet};
@@ -12,12 +13,13 @@ use super::Application;
 use super::http::warn_of_its_time;
 use crate::clock::Clock;
 use crate::http::edge::tls::Certificates;
-use crate::moving::control::Control;
+use crate::moving::control::{Control, Served, Users};
 use crate::plural::counted;
 use crate::service::Services;
 use crate::service::history::prune::prune;
 use crate::service::search::building;
 use crate::service::types::migrator;
+use crate::service::upkeep::migrations;
 use crate::service::webhooks::worker;
 use crate::settings::StoreUri;
 
@@ -29,22 +31,24 @@ const DAY: Duration = Duration::from_hours(24);
 const LAST_DELIVERIES: Duration = Duration::from_secs(10);
 
 impl Application {
-    /// Answers requests until SIGTERM or SIGINT; then finishes running requests, for at most 10 s.
+    /// Answers requests until SIGTERM or SIGINT; then finishes running requests, for at most 10 s. `users` carries out
+    /// commands about users.
     ///
     /// It logs `listening on http://HOST:PORT` (`https` with TLS) as soon as it accepts requests and signals. With TLS,
     /// SIGHUP reloads certificate and key; without TLS it does nothing.
     ///
     /// # Errors
     /// When the server cannot be started.
-    pub async fn run(self) -> io::Result<()> {
+    pub async fn run(self, users: Users) -> io::Result<()> {
         let address = self.address()?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         reload_on_hangup(self.certificates.clone(), Arc::clone(&self.state.services.clock))?;
-        let _control = self.control();
+        let _control = self.control(users);
         self.prune_daily();
         let _search = self.complete_search();
+        self.feed_watchdog();
         let webhooks = Deliverer::start(&self.state.services)?;
         let (feed, file) = (Arc::clone(&self.state.services.feed), self.file.clone());
         let (server, tools) = self.server()?;
@@ -56,6 +60,7 @@ impl Application {
                 _ = interrupt.recv() => "SIGINT",
             };
             log::info!("{name}: finishing what is under way");
+            tell_systemd(NotifyState::Stopping);
             // Tools only read, and begin again.
             tools.inspect(AbortHandle::abort);
             feed.end();
@@ -64,6 +69,7 @@ impl Application {
         });
         log::info!("listening on {scheme}://{address}");
         log::info!("the interface is described on {scheme}://{address}/docs/");
+        tell_systemd(NotifyState::Ready);
         let ended = server.await;
         webhooks.stop().await;
         // Tasks that were cut off may hold the store until the process has ended.
@@ -93,6 +99,19 @@ impl Application {
         });
     }
 
+    /// Tells the watchdog of systemd, if there is one, that the store answers; an error is an answer.
+    fn feed_watchdog(&self) {
+        let Some(period) = sd_notify::watchdog_enabled() else { return };
+        let services = Arc::clone(&self.state.services);
+        tokio::spawn(async move {
+            loop {
+                let _ = migrations::state(&*services.store, migrations::ALL, services.max_time).await;
+                tell_systemd(NotifyState::Watchdog);
+                tokio::time::sleep(period / 4).await;
+            }
+        });
+    }
+
     /// Completes the index of words whenever something is missing, until the returned value is dropped.
     fn complete_search(&self) -> watch::Sender<bool> {
         let (stop, stopped) = watch::channel(false);
@@ -100,13 +119,16 @@ impl Application {
         stop
     }
 
-    /// Answers `inventory-service backup`, if there is a file to back up.
-    fn control(&self) -> Option<Control> {
+    /// Answers `inventory-service backup` and `user`, if the store is a file.
+    fn control(&self, users: Users) -> Option<Control> {
         let Ok(StoreUri::Embedded(directory)) = self.settings.store.location() else { return None };
-        let started = Control::start(Arc::clone(self.file.as_ref()?), &directory);
+        let store = Arc::clone(self.file.as_ref()?);
+        let (services, metrics) = (Arc::clone(&self.state.services), Arc::clone(&self.state.metrics));
+        let started = Control::start(Served { store, services, users, metrics }, &directory);
         started
             .inspect_err(|error| {
-                log::warn!("no backups while the service runs: the socket in {}: {error}", directory.display());
+                let place = directory.display();
+                log::warn!("stop the service for backup and user: the socket in {place}: {error}");
             })
             .ok()
     }
@@ -121,6 +143,13 @@ impl Application {
         let ended = self.server()?.0.await;
         webhooks.stop().await;
         ended
+    }
+}
+
+/// Says how the service is; nothing happens without systemd.
+fn tell_systemd(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        log::warn!("systemd did not hear how the service is: {error}");
     }
 }
 

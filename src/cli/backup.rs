@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use super::Outcome;
 use super::input::{in_words, opened};
 use super::output::{note, say, stdout};
 use crate::app;
+use crate::clock::{Clock, SystemClock};
 use crate::moving::control::ask_for_backup;
 use crate::moving::export::{self, above, draft_of};
 use crate::plural::counted;
@@ -25,11 +27,14 @@ pub(super) const STANDARD: &str = "-";
 /// Where to write to.
 #[derive(Debug, Args)]
 pub struct BackupCommand {
-    /// A new file, or - for the standard output.
+    /// A new file, or - for the standard output; with --keep a directory.
     file: PathBuf,
     /// Replace an existing file.
     #[arg(long)]
     force: bool,
+    /// Make inventory-TIME.backup in the directory FILE, and then remove all but this number of the newest ones.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "force")]
+    keep: Option<NonZeroUsize>,
 }
 
 impl BackupCommand {
@@ -39,9 +44,39 @@ impl BackupCommand {
         };
         app::require_whole(&settings).await?;
         let options = settings.store.embedded_options();
-        let done = tokio::task::spawn_blocking(move || self.write(&directory, &options)).await?;
+        let done = tokio::task::spawn_blocking(move || match self.keep {
+            Some(keep) => self.write_and_keep(keep.get(), &directory, &options),
+            None => self.write(&directory, &options),
+        });
+        let done = done.await?;
         note(format_args!("{}", done?));
         Ok(())
+    }
+
+    /// Makes one more backup in a directory, and removes the oldest ones once it is complete.
+    fn write_and_keep(
+        &self,
+        keep: usize,
+        directory: &Path,
+        options: &Options,
+    ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        let unreadable = |error: io::Error| format!("{}: {error}; name a directory that is there", self.file.display());
+        let file = self.file.join(SystemClock.now().format("inventory-%Y%m%dT%H%M%S%.3fZ.backup").to_string());
+        std::fs::read_dir(&self.file).map_err(unreadable)?;
+        let done = Self { file, force: false, keep: None }.write(directory, options)?;
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("inventory-") && name.ends_with("Z.backup") && maintenance::may_be_replaced(path)
+        };
+        let paths = std::fs::read_dir(&self.file)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut made: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
+        made.retain(is_ours);
+        made.sort();
+        let old = &made[..made.len().saturating_sub(keep)];
+        for path in old {
+            std::fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(format!("{done}; removed {}", counted(old.len() as u64, "older backup")))
     }
 
     fn write(&self, directory: &Path, options: &Options) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {

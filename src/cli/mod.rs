@@ -1,4 +1,5 @@
-//! The commands, a file each. All but `serve` end without a signal, and work on the store without a running service.
+//! The commands, a file each. All but `serve` end without a signal. They work on the store
+//! without a running service, or ask it.
 
 mod backup;
 pub mod check;
@@ -27,8 +28,6 @@ use crate::clock::SystemClock;
 use crate::service::Services;
 use crate::settings::Settings;
 use crate::store::{Copying, Store};
-
-use self::user::UserCommandError;
 
 /// How a command ended: successfully, or with a sentence for the user and an exit code other than 0.
 pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
@@ -93,7 +92,7 @@ pub enum Command {
     /// Check the history of changes.
     #[command(subcommand)]
     History(history::HistoryCommand),
-    /// Manage users and the key of their tokens directly in the store.
+    /// Manage users and the key of their tokens, also while the service runs.
     #[command(subcommand)]
     User(user::UserCommand),
     /// Print shell completions of the commands and their options.
@@ -145,14 +144,7 @@ impl Command {
             Self::Views(command) => command.run(settings).await,
             Self::Openapi(command) => command.run(),
             Self::History(command) => command.run(settings).await,
-            Self::User(command) => {
-                let store = app::open_existing(&settings).await?;
-                let services = app::services_on(&settings, store, Arc::new(SystemClock)).await?;
-                match command.run(&services, &mut user::typed_password, &mut output::stdout()).await {
-                    Err(UserCommandError::Io(error)) => Err(error.into()),
-                    outcome => Ok(outcome?),
-                }
-            }
+            Self::User(command) => command.execute(settings).await,
             Self::Completions { shell } => openapi::completions(shell),
             Self::Man => openapi::man(),
         }

@@ -29,7 +29,7 @@ pub(super) async fn run(settings: Settings) -> Outcome {
     log::info!("store: {}", app::full_name(&settings.store));
     let application = Application::build(settings).await?;
     log::info!("next: sign in by POST /rest/auth/login with user_name and password, as README.md shows");
-    Ok(application.run().await.map_err(listen_error)?)
+    Ok(application.run(super::user::answer).await.map_err(listen_error)?)
 }
 
 fn listen_error(source: std::io::Error) -> StartError {

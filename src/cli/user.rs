@@ -1,16 +1,22 @@
 //! `inventory-service user`: manages users when nobody can sign in.
 //!
-//! The embedded store has one process at a time; stop the service before using this on it. On MongoDB the service may run.
+//! A service that has the embedded store open carries the command out. Else the command works on the store.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 
 use bson::doc;
 use bson::raw::RawDocument;
 use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
+use crate::app;
 use crate::auth::Secret;
+use crate::clock::SystemClock;
 use crate::domain::document::integer;
 use crate::domain::{document, user};
+use crate::moving::control::ask_about_users;
 use crate::query::{Filter, Sort};
 use crate::service::accounts::first_start::made_up_password;
 use crate::service::accounts::keys::OldKeys;
@@ -18,13 +24,15 @@ use crate::service::accounts::users;
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{Groups, NewState, Resource, Users};
 use crate::service::{Caller, ServiceError, Services};
+use crate::settings::{Settings, StoreUri};
 use crate::store::{FindQuery, StoreError};
 use crate::suggest;
 
-use super::output::harmless;
+use super::Outcome;
+use super::output::{harmless, stdout};
 
 /// What can be done with users.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, Serialize, Deserialize)]
 pub enum UserCommand {
     /// Add a user. The password is read from standard input; with `--generate` it is made up and printed.
     Add {
@@ -81,7 +89,7 @@ pub enum UserCommandError {
         /// Which ones there are.
         remedy: String,
     },
-    /// The password could not be read, or the answer not be written.
+    /// The answer could not be written.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The settings give the key.
@@ -95,33 +103,68 @@ impl From<StoreError> for UserCommandError {
     }
 }
 
+/// Carries out what [`UserCommand::execute`] sent to the service; gives the output. Blocks the thread.
+pub(super) fn answer(services: &Services, question: &str) -> Result<String, String> {
+    let (command, password): (UserCommand, Option<Secret>) =
+        serde_json::from_str(question).map_err(|_| "use the same version of the service and the command")?;
+    let mut output = Vec::new();
+    let done = Handle::current().block_on(command.run(services, password, &mut output));
+    done.map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output).into_owned();
+    if !matches!(command, UserCommand::List) {
+        log::info!("inventory-service user: {}", said.lines().last().unwrap_or_default());
+    }
+    Ok(said)
+}
+
 impl UserCommand {
-    /// Runs the command; `typed` asks for a password, and `output` receives the output.
+    /// Asks for a password if one is needed, and lets the running service carry the command out, or does it here.
+    pub(super) async fn execute(self, settings: Settings) -> Outcome {
+        let is_typed = matches!(self, Self::Add { generate: false, .. } | Self::Passwd { generate: false, .. });
+        let password = is_typed.then(typed_password).transpose()?;
+        if let StoreUri::Embedded(directory) = settings.store.location()? {
+            let question = serde_json::to_string(&(&self, password.as_ref().map(Secret::expose)))?;
+            let place = directory.display().to_string();
+            let asked = tokio::task::spawn_blocking(move || ask_about_users(&directory, &question)).await?;
+            if let Some(said) = asked.map_err(|error| format!("{place}: {error}"))? {
+                write!(stdout(), "{}", harmless(said))?;
+                return Ok(());
+            }
+        }
+        let store = app::open_existing(&settings).await?;
+        let services = app::services_on(&settings, store, Arc::new(SystemClock)).await?;
+        match self.run(&services, password, &mut stdout()).await {
+            Err(UserCommandError::Io(error)) => Err(error.into()),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Runs the command. Without a password it makes one up, if it needs one. `output` receives the output.
     ///
     /// # Errors
     /// [`UserCommandError`], with a sentence for the operator.
     pub async fn run(
         &self,
         services: &Services,
-        typed: &mut (dyn FnMut() -> io::Result<Secret> + Send),
+        password: Option<Secret>,
         output: &mut (dyn Write + Send),
     ) -> Result<(), UserCommandError> {
+        let is_made_up = password.is_none();
+        let password = password.unwrap_or_else(made_up_password);
         match self {
-            Self::Add { user_name, group, generate } => {
+            Self::Add { user_name, group, .. } => {
                 let group_id = group_named(services, group).await?;
-                let password = if *generate { made_up_password() } else { typed()? };
                 let body = doc! {"user_name": user_name, "group_id": group_id, "password": password.expose()};
                 let created = users::create_user(services, &Caller::operator(), &body).await?;
                 let id = integer(&created, "public_id").unwrap_or_default();
-                show(*generate, &password, output)?;
+                show(is_made_up, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, added to the group {group}")?;
             }
-            Self::Passwd { user_name, generate } => {
+            Self::Passwd { user_name, .. } => {
                 let id = user_named(services, user_name).await?;
-                let password = if *generate { made_up_password() } else { typed()? };
                 let body = doc! {"password": password.expose()};
                 users::change_password(services, &Caller::operator(), id, &IfMatch::Absent, &body).await?;
-                show(*generate, &password, output)?;
+                show(is_made_up, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, has a new password")?;
             }
             Self::List => list(services, output).await?,
@@ -144,7 +187,7 @@ impl UserCommand {
 ///
 /// # Errors
 /// When nothing can be read, or the two are not the same.
-pub(super) fn typed_password() -> io::Result<Secret> {
+fn typed_password() -> io::Result<Secret> {
     if !io::stdin().is_terminal() {
         let mut line = String::new();
         io::stdin().read_line(&mut line)?;

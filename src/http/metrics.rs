@@ -13,10 +13,12 @@ use super::error::ApiError;
 use super::state::HttpState;
 use crate::auth::Authorization;
 use crate::metrics::Moment;
-use crate::service::ErrorCode;
+use crate::service::{ErrorCode, ServiceError, Services};
 
 /// How long the service waits for a monitor when it stops.
 const SHUTDOWN_S: u64 = 1;
+/// Of how many types the objects are counted.
+const MOST_TYPES: usize = 1000;
 
 /// Adds `/metrics` to the service if the setting `metrics.token` has a token. It is not in the table of routes, because
 /// it is not part of the interface.
@@ -31,7 +33,7 @@ async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpR
     let Some(token) = &state.metrics_token else { return Err(ApiError::of(ErrorCode::NotFound)) };
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match header.and_then(Authorization::parse) {
-        Some(Authorization::Token(shown)) if is_same(shown.expose(), token.expose()) => Ok(text(&state)),
+        Some(Authorization::Token(shown)) if is_same(shown.expose(), token.expose()) => Ok(text(&state).await),
         Some(_) => Err(ApiError::unauthorized(ErrorCode::TokenInvalid, "this is not the token of metrics.token")),
         None => Err(ApiError::unauthorized(ErrorCode::TokenMissing, "this needs the token of metrics.token")),
     }
@@ -45,12 +47,12 @@ pub fn serve(listener: TcpListener, state: web::Data<HttpState>) -> io::Result<S
     let server = HttpServer::new(move || {
         App::new()
             .app_data(state.clone())
-            .route("/metrics", web::get().to(async |state: web::Data<HttpState>| text(&state)))
+            .route("/metrics", web::get().to(async |state: web::Data<HttpState>| text(&state).await))
     });
     Ok(server.workers(1).shutdown_timeout(SHUTDOWN_S).disable_signals().listen(listener)?.run())
 }
 
-fn text(state: &HttpState) -> HttpResponse {
+async fn text(state: &HttpState) -> HttpResponse {
     let services = &state.services;
     let caches = [
         ("users", services.directory.lookups()),
@@ -63,9 +65,24 @@ fn text(state: &HttpState) -> HttpResponse {
         search_pending: services.searched.last().map(|left| left.parts()),
         search_looked_at: services.searched.looked_at(),
         embedded: state.file.as_ref().map(|file| file.figures()),
+        is_writable: services.store.health().await.is_ok_and(|health| health.is_writable()),
+        objects: objects_by_type(services).await.ok(),
+        streams: services.feed.streams(),
+        behind: services.feed.behind(),
     };
     let text = state.metrics.text(&caches, sign_ins, deliveries, moment);
     HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
+}
+
+/// The number of objects of each type, also of those that access lists hide: a monitor is the operator's.
+async fn objects_by_type(services: &Services) -> Result<Vec<(String, u64)>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut numbers = Vec::new();
+    for of in types.iter().map(|entry| &entry.object_type).take(MOST_TYPES) {
+        let count = services.counts.of(&*services.store, services.max_time, of.public_id).await?;
+        numbers.push((of.name.clone(), count));
+    }
+    Ok(numbers)
 }
 
 /// Compares hashes, so that the time reveals nothing about the token.

@@ -1,20 +1,23 @@
-//! Requests a backup from the process that has an embedded store open, by a socket in the store's directory. Only the
-//! owner of the store can use it. A connection has one request, `backup`. The answer is a line of JSON, the bytes, and
-//! their SHA-256.
+//! Asks the process that has an embedded store open, by a socket in the store's directory. Only the owner of the store
+//! can use it. A connection has one request: `backup`, or `user` and a line with a command. The answer is a line of
+//! JSON, the bytes, and their SHA-256.
 
-use std::fs::{File, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::metrics::Metrics;
+use crate::service::Services;
 use crate::store::FileStore;
 
 /// The socket next to the store's file.
@@ -22,21 +25,45 @@ const SOCKET: &str = "inventory.sock";
 /// The message about a path that fits no socket.
 const TOO_LONG: &str =
     "the path is too long for a socket; stop the service for a backup, or move the store to a shorter path";
-/// The request.
+/// The request for a copy of the store.
 const BACKUP: &str = "backup";
+/// The request that a command follows. A version that does not know it reads, and logs, nothing of the command.
+const USER: &str = "user";
+/// An empty file next to the store's. It was changed when the last backup was made.
+const MADE: &str = "inventory.redb.backed-up";
+/// The maximum number of bytes of a command.
+const LONGEST: u64 = 64 * 1024;
 /// How long a client may take to send the request, or to read the next bytes.
 const PATIENCE: Duration = Duration::from_mins(1);
 const CHUNK: usize = 256 * 1024;
 /// Bytes of a SHA-256 in hexadecimal digits.
 const DIGITS: usize = 64;
 
-/// What comes before the bytes of a backup.
+/// What comes before the bytes of an answer.
 #[derive(Debug, Serialize, Deserialize)]
-struct BackupHead {
+struct Head {
     /// How many bytes follow.
     bytes: u64,
     /// Why there are none.
     error: Option<String>,
+}
+
+/// Carries out a command about users; gives its output, or why not. It may block its thread.
+pub type Users = fn(&Services, &str) -> Result<String, String>;
+
+/// The number of bytes of an answer, and where they are.
+type Body = (u64, Box<dyn Read + Send>);
+
+/// What requests are about.
+pub struct Served {
+    /// The store.
+    pub store: Arc<dyn FileStore>,
+    /// The use cases.
+    pub services: Arc<Services>,
+    /// Carries out commands about users.
+    pub users: Users,
+    /// What backups are noted in.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Answers requests about the store as long as this lives.
@@ -50,7 +77,7 @@ impl Control {
     ///
     /// # Errors
     /// When the socket cannot be made: the directory cannot be written, or its path is too long for a socket.
-    pub fn start(store: Arc<dyn FileStore>, directory: &Path) -> io::Result<Self> {
+    pub fn start(served: Served, directory: &Path) -> io::Result<Self> {
         let path = directory.join(SOCKET);
         // One process at a time has the store, so an existing socket is a leftover of an earlier one.
         match std::fs::remove_file(&path) {
@@ -63,10 +90,13 @@ impl Control {
         })?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let owner = rustix::process::geteuid().as_raw();
+        let mark = directory.join(MADE);
+        served.metrics.last_backup(mark.metadata().and_then(|found| found.modified()).ok());
+        let parts = Arc::new((served, mark));
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((connection, _)) => drop(tokio::spawn(answer(connection, Arc::clone(&store), owner))),
+                    Ok((connection, _)) => drop(tokio::spawn(answer(connection, Arc::clone(&parts), owner))),
                     Err(error) => {
                         log::warn!("the control socket: {error}");
                         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -86,49 +116,82 @@ impl Drop for Control {
     }
 }
 
-async fn answer(connection: UnixStream, store: Arc<dyn FileStore>, owner: u32) {
+async fn answer(connection: UnixStream, parts: Arc<(Served, PathBuf)>, owner: u32) {
     // The file's mode has the same effect; this also covers the moment before it is set.
     if !connection.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0) {
         return;
     }
+    let (served, mark) = &*parts;
     let mut connection = tokio::io::BufReader::new(connection);
-    let mut question = String::new();
-    let mut asked = (&mut connection).take(64);
-    let read = tokio::time::timeout(PATIENCE, asked.read_line(&mut question)).await;
-    if !matches!(read, Ok(Ok(_))) {
-        return;
-    }
-    let outcome = if question.trim_end() == BACKUP {
-        log::info!("a backup is being made");
-        store.backup().await.map_err(|error| error.to_string())
-    } else {
-        Err(format!("the service does not know {:?}; use the same version of both", question.trim_end()))
+    let Some(request) = line(&mut connection, 64).await else { return };
+    let is_backup = request == BACKUP;
+    let outcome = match request.as_str() {
+        BACKUP => {
+            log::info!("a backup is being made");
+            copied(&*served.store).await
+        }
+        USER => {
+            let Some(command) = line(&mut connection, LONGEST).await else { return };
+            let parts = Arc::clone(&parts);
+            let done = tokio::task::spawn_blocking(move || (parts.0.users)(&parts.0.services, &command)).await;
+            let said = done.unwrap_or_else(|error| Err(error.to_string()));
+            said.map(|said| (said.len() as u64, Box::new(io::Cursor::new(said)) as Box<dyn Read + Send>))
+        }
+        _ => Err(format!("the service does not know {request:?}; use the same version of both")),
     };
     let Ok(connection) = connection.into_inner().into_std() else { return };
     let sent = tokio::task::spawn_blocking(move || send(connection, outcome)).await;
-    match sent {
-        Ok(Ok(bytes)) => log::info!("a backup of {bytes} bytes was made"),
-        Ok(Err(error)) => log::warn!("a backup was not made: {error}"),
-        Err(error) => log::warn!("a backup was not made: {error}"),
+    let sent = sent.unwrap_or_else(|error| Err(io::Error::other(error)));
+    if is_backup {
+        served.metrics.backup(sent.is_ok());
+        match sent.and_then(|bytes| Ok((bytes, marked(mark)?))) {
+            Ok((bytes, made_at)) => {
+                served.metrics.last_backup(Some(made_at));
+                log::info!("a backup of {bytes} bytes was made");
+            }
+            Err(error) => log::warn!("a backup was not made, or its time not kept: {error}"),
+        }
     }
 }
 
-fn send(mut connection: Connection, outcome: Result<File, String>) -> io::Result<u64> {
+/// Gives the mark the time of now, which its file system knows; gives that time. On a full disk that still works.
+fn marked(mark: &Path) -> io::Result<SystemTime> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(mark)?;
+    let now = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    };
+    rustix::fs::futimens(&file, &now)?;
+    file.metadata()?.modified()
+}
+
+/// A line of the request, in time and of at most `most` bytes.
+async fn line(connection: &mut tokio::io::BufReader<UnixStream>, most: u64) -> Option<String> {
+    let mut line = String::new();
+    let mut taken = connection.take(most);
+    let read = tokio::time::timeout(PATIENCE, taken.read_line(&mut line)).await;
+    matches!(read, Ok(Ok(_))).then(|| line.trim_end().to_owned())
+}
+
+async fn copied(store: &dyn FileStore) -> Result<Body, String> {
+    let file = store.backup().await.map_err(|error| error.to_string())?;
+    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+    Ok((bytes, Box::new(file)))
+}
+
+fn send(mut connection: Connection, outcome: Result<Body, String>) -> io::Result<u64> {
     connection.set_nonblocking(false)?;
     connection.set_write_timeout(Some(PATIENCE))?;
-    let (mut file, head) = match outcome {
-        Ok(file) => {
-            let bytes = file.metadata()?.len();
-            (Some(file), BackupHead { bytes, error: None })
-        }
-        Err(error) => (None, BackupHead { bytes: 0, error: Some(error) }),
+    let head = match &outcome {
+        Ok((bytes, _)) => Head { bytes: *bytes, error: None },
+        Err(error) => Head { bytes: 0, error: Some(error.clone()) },
     };
     let line = serde_json::to_string(&head).map_err(io::Error::from)?;
     connection.write_all(format!("{line}\n").as_bytes())?;
-    let Some(file) = &mut file else { return Err(io::Error::other(head.error.unwrap_or_default())) };
-    let sum = copy(file, &mut connection, head.bytes)?;
+    let (bytes, mut body) = outcome.map_err(io::Error::other)?;
+    let sum = copy(&mut body, &mut connection, bytes)?;
     connection.write_all(sum.as_bytes())?;
-    Ok(head.bytes)
+    Ok(bytes)
 }
 
 /// Copies this number of bytes; gives their checksum.
@@ -144,7 +207,7 @@ fn copy(from: &mut dyn Read, to: &mut dyn Write, bytes: u64) -> io::Result<Strin
     Ok(hex::encode(hasher.finalize()))
 }
 
-/// A backup that a running service has made and is sending.
+/// What a running service is sending.
 pub struct Sending {
     connection: BufReader<Connection>,
     bytes: u64,
@@ -155,6 +218,24 @@ pub struct Sending {
 /// # Errors
 /// When it refuses, or stops answering.
 pub fn ask_for_backup(directory: &Path) -> io::Result<Option<Sending>> {
+    let refused = |error| io::Error::other(format!("the running service made no backup: {error}"));
+    ask(directory, &format!("{BACKUP}\n"))?.map(|answer| answer.map_err(refused)).transpose()
+}
+
+/// Has the service that has the store in `directory` open carry out a command about users; gives its output, or `None`
+/// when none answers.
+///
+/// # Errors
+/// As [`ask_for_backup`].
+pub fn ask_about_users(directory: &Path, command: &str) -> io::Result<Option<String>> {
+    let Some(answer) = ask(directory, &format!("{USER}\n{command}\n"))? else { return Ok(None) };
+    let mut said = Vec::new();
+    answer.map_err(io::Error::other)?.receive(&mut said)?;
+    String::from_utf8(said).map(Some).map_err(io::Error::other)
+}
+
+/// Sends a request; gives what comes back, or why the service refuses.
+fn ask(directory: &Path, request: &str) -> io::Result<Option<Result<Sending, String>>> {
     let mut connection = match Connection::connect(directory.join(SOCKET)) {
         // With an invalid input the path is too long for a socket, so no service has one there.
         Err(error)
@@ -167,16 +248,13 @@ pub fn ask_for_backup(directory: &Path) -> io::Result<Option<Sending>> {
         }
         connected => connected?,
     };
-    connection.write_all(format!("{BACKUP}\n").as_bytes())?;
+    connection.write_all(request.as_bytes())?;
     let mut connection = BufReader::with_capacity(CHUNK, connection);
     let mut line = String::new();
     connection.read_line(&mut line)?;
-    let head: BackupHead = serde_json::from_str(&line)
+    let head: Head = serde_json::from_str(&line)
         .map_err(|_| io::Error::other("the process that has the store open does not answer as this version does"))?;
-    match head.error {
-        Some(error) => Err(io::Error::other(format!("the running service made no backup: {error}"))),
-        None => Ok(Some(Sending { connection, bytes: head.bytes })),
-    }
+    Ok(Some(head.error.map_or(Ok(Sending { connection, bytes: head.bytes }), Err)))
 }
 
 impl Sending {

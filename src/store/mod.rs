@@ -251,6 +251,13 @@ pub struct Health {
     pub is_full: bool,
 }
 
+impl Health {
+    /// Whether every kind of write can succeed.
+    pub fn is_writable(&self) -> bool {
+        self.lacks.is_empty() && !self.is_damaged && !self.is_full
+    }
+}
+
 /// A query on a collection.
 #[derive(Debug, Clone)]
 pub struct FindQuery {

@@ -1,11 +1,17 @@
 //! `/metrics`: who gets it, and what is counted.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use inventory_service::app::Application;
 use inventory_service::settings::Settings;
 use reqwest::Method;
 use tempfile::TempDir;
 
+use crate::moving::backup::{run, succeeds};
 use crate::support::app::{ADMIN_PASSWORD, TestApp, send};
+use crate::support::process::ServiceProcess;
 
 const TOKEN: &str = "a token for the monitor";
 
@@ -65,6 +71,52 @@ async fn requests_store_calls_refusals_and_lookups_are_counted() {
     assert!(number(&text, "inventory_embedded_file_bytes") > 4096.0);
     // The one that asks.
     assert!((number(&text, "inventory_http_requests_under_way") - 1.0).abs() < 0.5);
+}
+
+/// The names of metrics in a file of `deploy`.
+fn names_in(file: &str) -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(file);
+    let text = fs::read_to_string(path).expect("a readable file");
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("inventory_") || word.starts_with("process_")).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn what_dashboard_and_alerts_name_is_told() {
+    let app = TestApp::embedded_with(&[("metrics.token", TOKEN)]).await;
+    app.create_type("server", &[]).await;
+    let told = metrics(&app).await;
+    assert!((number(&told, r#"inventory_objects{type="server"}"#)).abs() < 0.5, "{told}");
+    assert!((number(&told, "inventory_store_writable") - 1.0).abs() < 0.5);
+    assert!(number(&told, "inventory_embedded_free_bytes") > 4096.0);
+    for file in ["grafana/inventory.json", "prometheus/alerts.yml"] {
+        let names = names_in(file);
+        assert!(names.len() > 8, "{file}: {names:?}");
+        for name in names {
+            let is_told = |line: &str| line.strip_prefix(&name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+            assert!(told.lines().any(is_told), "{file} names {name}, which is not in\n{told}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_backup_is_told_also_after_a_restart() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let start =
+        || ServiceProcess::start_with(directory.path(), "embedded:data", &[("INVENTORY__METRICS__TOKEN", TOKEN)]);
+    let told = async |service: &ServiceProcess| {
+        send(reqwest::Client::new().get(format!("{}/metrics", service.origin)).bearer_auth(TOKEN)).await.text
+    };
+    let last = |told: &str| number(told, "inventory_last_backup_timestamp_seconds");
+    let service = start();
+    assert!(last(&told(&service).await).abs() < 0.5);
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    service.wait_for_line("a backup of ");
+    let after = told(&service).await;
+    assert!((number(&after, r#"inventory_backups_total{outcome="made"}"#) - 1.0).abs() < 0.5, "{after}");
+    assert!(last(&after) > 1_600_000_000.0, "{after}");
+    drop(service);
+    assert!((last(&told(&start()).await) - last(&after)).abs() < 0.5);
 }
 
 #[tokio::test]

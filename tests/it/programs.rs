@@ -2,10 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
+
+use crate::support::process::ServiceProcess;
 
 /// A command in a directory of its own, which is empty.
 fn command(directory: &Path, arguments: &[&str]) -> Command {
@@ -184,4 +188,29 @@ fn a_store_with_a_long_path_is_backed_up_while_nobody_serves_it() {
     let is_told = log.take(40).any(|line| line.contains(told));
     service.kill().and_then(|()| service.wait()).expect("it ends");
     assert!(is_told);
+}
+
+/// As a unit of `Type=notify` with `WatchdogSec=`.
+#[test]
+fn systemd_hears_that_the_service_is_ready_answers_and_stops() {
+    let directory = empty();
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a time limit");
+    let hears = |state: &str| {
+        let mut message = [0; 256];
+        loop {
+            let length = socket.recv(&mut message).expect("a message");
+            if text(&message[..length]).trim_end() == state {
+                break;
+            }
+        }
+    };
+    let path = path.to_str().expect("a path");
+    let variables = [("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", "1000000")];
+    let service = ServiceProcess::start_with(directory.path(), "embedded:data", &variables);
+    hears("READY=1");
+    hears("WATCHDOG=1");
+    service.signal("TERM");
+    hears("STOPPING=1");
 }

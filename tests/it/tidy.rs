@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "clock", "metrics", "address", "admission", "suggest", "plural", "pointer",
         ],
     ),
-    ("moving", &["service", "query", "json", "store", "exchange", "auth", "domain", "progress", "plural"]),
+    ("moving", &["service", "query", "json", "store", "exchange", "auth", "domain", "metrics", "progress", "plural"]),
     ("progress", &[]),
     ("wire", &["service", "query", "store", "auth", "domain", "settings", "suggest", "admission", "rate_limits"]),
     (

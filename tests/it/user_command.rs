@@ -1,5 +1,8 @@
-//! `inventory-service user`, on an embedded store.
+//! `inventory-service user`, on an embedded store, and on a service that has it open.
 
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 use bson::rawdoc;
@@ -12,7 +15,9 @@ use inventory_service::store::collections::USERS;
 use inventory_service::store::{Change, Unit};
 use tempfile::TempDir;
 
-use crate::support::app::ADMIN_PASSWORD;
+use crate::moving::backup::{command, complaint, succeeds};
+use crate::support::app::{ADMIN_PASSWORD, send};
+use crate::support::process::ServiceProcess;
 
 /// A store with its first administrator, and the commands on it.
 struct Console {
@@ -36,10 +41,10 @@ impl Console {
         Self { services, _directory: directory }
     }
 
-    /// What the command prints when this is typed.
+    /// What the command prints when this is typed, or with a password of its own making.
     async fn run(&self, command: UserCommand, typed: &str) -> Result<String, UserCommandError> {
         let mut output = Vec::new();
-        command.run(&self.services, &mut || Ok(typed.into()), &mut output).await?;
+        command.run(&self.services, (!typed.is_empty()).then(|| typed.into()), &mut output).await?;
         Ok(String::from_utf8(output).expect("text"))
     }
 
@@ -125,4 +130,50 @@ async fn a_refusal_says_what_is_wrong() {
     assert_eq!(refusal(add("ada", "user"), "short").await, "password: must have at least 8 characters");
     let passwd = UserCommand::Passwd { user_name: "ada".to_owned(), generate: true };
     assert_eq!(refusal(passwd, "").await, "there is no user ada; inventory-service user list shows them");
+}
+
+/// Runs the command on the store of the directory, and types this.
+fn user(directory: &Path, arguments: &[&str], typed: &str) -> Output {
+    let mut command = command(directory, &[&["user"][..], arguments].concat());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forgotten_password_is_replaced_while_the_service_runs() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let client = reqwest::Client::new();
+    let login = async |password: &str| {
+        let body = serde_json::json!({"user_name": "admin", "password": password});
+        send(client.post(format!("{}/rest/auth/login", service.origin)).json(&body)).await
+    };
+    let read = async |token: &str| {
+        let request = client.get(format!("{}/rest/users/1", service.origin)).bearer_auth(token);
+        send(request).await.status.as_u16()
+    };
+    let before = login(ADMIN_PASSWORD).await.json()["token"].as_str().expect("a token").to_owned();
+    assert_eq!(read(&before).await, 200);
+    let said = succeeds(&user(directory.path(), &["passwd", "admin"], "another password\n"));
+    assert_eq!(said, "user 1, admin, has a new password\n");
+    assert_eq!((read(&before).await, login(ADMIN_PASSWORD).await.status.as_u16()), (401, 401));
+    service.wait_for_line("inventory-service user: user 1, admin, has a new password");
+    let after = login("another password").await.json()["token"].as_str().expect("a token").to_owned();
+
+    let said = succeeds(&user(directory.path(), &["add", "ada", "--group", "admin", "--generate"], ""));
+    assert!(said.starts_with("password: ") && said.ends_with("added to the group admin\n"), "{said}");
+    succeeds(&user(directory.path(), &["lock", "admin"], ""));
+    assert_eq!(read(&after).await, 401);
+    let list = succeeds(&user(directory.path(), &["list"], ""));
+    let states: Vec<_> = list.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(states, ["locked", "active"]);
+    succeeds(&user(directory.path(), &["unlock", "admin"], ""));
+    assert_eq!(login("another password").await.status, 200);
+
+    let refused = complaint(&user(directory.path(), &["passwd", "nobody", "--generate"], ""));
+    assert!(refused.ends_with("there is no user nobody; inventory-service user list shows them"), "{refused}");
+    let refused = complaint(&user(directory.path(), &["passwd", "admin"], "short\n"));
+    assert!(refused.ends_with("password: must have at least 8 characters"), "{refused}");
 }

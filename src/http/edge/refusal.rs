@@ -29,6 +29,11 @@ pub(super) fn refusal(written: &[u8], line: usize) -> Option<Vec<u8>> {
         ),
         _ => return None,
     };
+    Some(answer(&error))
+}
+
+/// The whole answer, after which the connection ends.
+pub(super) fn answer(error: &ApiError) -> Vec<u8> {
     let id = format!("{:032x}", rand::random::<u128>());
     let body = error.body(&Occurrence { request_id: &id, origin: "", path: "" });
     let status = error.status_code();
@@ -39,7 +44,7 @@ pub(super) fn refusal(written: &[u8], line: usize) -> Option<Vec<u8>> {
         status.as_u16(),
         body.len(),
     );
-    Some([head.as_bytes(), body.as_bytes()].concat())
+    [head.as_bytes(), body.as_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -20,11 +20,16 @@ use actix_web::HttpRequest;
 use actix_web::dev::{AppConfig, Response};
 use actix_web::error::Error;
 use rustls::server::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::guard::{Guarded, Patience, Progress, UnderWay};
+use super::refusal;
+use crate::http::error::ApiError;
+use crate::service::ErrorCode;
 use crate::settings::ServerSettings;
 
 /// The time in seconds that running requests have after the signal to stop.
@@ -35,6 +40,9 @@ const HUNG_UP: Duration = Duration::from_secs(1);
 
 /// How long a client may take to close after an answer that asks for it.
 const CLOSING: Duration = Duration::from_secs(1);
+
+/// How much of a request in plain HTTP is read on a port with TLS.
+const MOST_UNREAD: u64 = 64 * 1024;
 
 /// Starts to answer on `listener`, with one application of `factory` for each worker, and with TLS if `tls` is given.
 ///
@@ -116,12 +124,27 @@ async fn accept(
     let guarded = match acceptor {
         None => Guarded::new(Box::pin(stream), patience),
         Some(acceptor) => {
-            let handshake = timeout(patience.head, acceptor.accept(stream)).await;
+            let handshake = timeout(patience.head, encrypted(stream, &acceptor)).await;
             let stream = handshake.map_err(|_| DispatchError::SlowRequestTimeout)?.map_err(DispatchError::Io)?;
             Guarded::new(Box::pin(stream), patience)
         }
     };
     Ok((guarded, peer))
+}
+
+/// The connection after the TLS handshake. Who speaks plain HTTP is told so: no record of TLS begins with a letter.
+async fn encrypted(mut stream: TcpStream, acceptor: &TlsAcceptor) -> io::Result<TlsStream<TcpStream>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 0 || !first[0].is_ascii_alphabetic() {
+        return acceptor.accept(stream).await;
+    }
+    let message = "this port speaks HTTPS; write https:// instead of http://";
+    stream.write_all(&refusal::answer(&ApiError::new(ErrorCode::BadRequest, message))).await?;
+    stream.shutdown().await?;
+    // To close with unread bytes would take the answer away from the client.
+    let mut unread = stream.take(MOST_UNREAD);
+    let _ = timeout(CLOSING, tokio::io::copy(&mut unread, &mut tokio::io::sink())).await;
+    Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
 fn worker_count(wanted: usize) -> usize {

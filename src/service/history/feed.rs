@@ -5,7 +5,7 @@
 //! see [`Numbered`](crate::store::Numbered).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +75,8 @@ pub struct Feed {
     /// The largest sequence of which this process knows that it is stored.
     known: AtomicI64,
     has_started: AtomicBool,
+    /// How often a follower was so slow that it had to read the store.
+    behind: AtomicU64,
     /// How many streams there are, and of whom.
     seats: Places,
     /// What is known of former types, and the revision of the types then.
@@ -94,6 +96,7 @@ impl Feed {
             channels: Channels::new(),
             known: AtomicI64::new(0),
             has_started: AtomicBool::new(false),
+            behind: AtomicU64::new(0),
             seats: Places::new(MOST_STREAMS, MOST_STREAMS / 2),
             former: Mutex::default(),
             types_since: Mutex::default(),
@@ -170,6 +173,16 @@ impl Feed {
     /// A place for a stream of this user; nothing when all are taken, or half of them by this user.
     pub fn seat(&self, user_id: i64) -> Option<Place> {
         self.seats.take(user_id, 1).ok()
+    }
+
+    /// The number of open streams.
+    pub fn streams(&self) -> u64 {
+        (MOST_STREAMS - self.seats.free()) as u64
+    }
+
+    /// How often a follower was so slow that it had to read the store.
+    pub fn behind(&self) -> u64 {
+        self.behind.load(Ordering::Relaxed)
     }
 
     /// Follows the changes after this position; with `resource` it may leave out those of others.
@@ -366,7 +379,10 @@ impl Subscription {
         let mut received = match self.batches.try_recv() {
             Ok(sent) => Some(sent),
             Err(error) => {
-                self.is_continuous &= !matches!(error, broadcast::error::TryRecvError::Lagged(_));
+                if matches!(error, broadcast::error::TryRecvError::Lagged(_)) {
+                    self.is_continuous = false;
+                    feed.behind.fetch_add(1, Ordering::Relaxed);
+                }
                 None
             }
         };
@@ -396,6 +412,7 @@ impl Subscription {
                 Ok(batch) => Some(batch),
                 Err(broadcast::error::RecvError::Lagged(_)) => {
                     self.is_continuous = false;
+                    feed.behind.fetch_add(1, Ordering::Relaxed);
                     None
                 }
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

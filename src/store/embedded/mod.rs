@@ -455,6 +455,16 @@ impl FileStore for EmbeddedStore {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.files.length(), self.files.taken_bytes());
         let (queue_length, is_damaged, is_full) = (self.writer.waiting(), self.is_damaged(), self.is_full());
-        EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length, is_damaged, is_full }
+        let free_bytes = self.files.free_bytes();
+        EmbeddedFigures {
+            file_bytes,
+            disk_bytes,
+            unused_bytes,
+            unused_age,
+            queue_length,
+            is_damaged,
+            is_full,
+            free_bytes,
+        }
     }
 }

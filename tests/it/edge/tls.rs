@@ -76,6 +76,18 @@ fn the_service_speaks_tls_and_tells_browsers_to_keep_to_it() {
 }
 
 #[test]
+fn plain_http_on_its_port_is_answered_with_what_to_write() {
+    let directory = TempDir::new().expect("a temporary directory");
+    make_certificate(directory.path());
+    let service = start(directory.path());
+    let mut wire = Wire::connect(&service.origin);
+    wire.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = wire.expect_answer();
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(answer.body.contains("write https:// instead of http://"), "{}", answer.body);
+}
+
+#[test]
 fn a_hangup_brings_the_new_certificate_and_leaves_connections_alone() {
     let directory = TempDir::new().expect("a temporary directory");
     let old = make_certificate(directory.path());

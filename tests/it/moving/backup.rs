@@ -21,11 +21,11 @@ use crate::support::app::{ADMIN_PASSWORD, fields, send};
 use crate::support::process::ServiceProcess;
 
 /// Runs a command on the store in `data` of the directory.
-pub(super) fn run(directory: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
     command(directory, arguments).output().expect("the binary starts")
 }
 
-pub(super) fn command(directory: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
     command.args(arguments).current_dir(directory).env("INVENTORY__AUTH__INITIAL_ADMIN_PASSWORD", ADMIN_PASSWORD);
     command.env("INVENTORY__AUTH__ARGON2__MEMORY_KIB", "8").env("INVENTORY__AUTH__ARGON2__ITERATIONS", "1");
@@ -33,13 +33,13 @@ pub(super) fn command(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 #[track_caller]
-pub(super) fn succeeds(output: &Output) -> String {
+pub(crate) fn succeeds(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[track_caller]
-pub(super) fn complaint(output: &Output) -> String {
+pub(crate) fn complaint(output: &Output) -> String {
     assert!(!output.status.success(), "it succeeded");
     String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
 }
@@ -117,6 +117,30 @@ fn a_store_that_nobody_serves_is_backed_up_through_a_pipe() {
         succeeds(&run(place, &["export", "package"]));
     }
     assert_eq!(super::content(&other.path().join("package")), super::content(&directory.path().join("package")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_backups_in_a_directory_the_newest_ones_stay() {
+    let directory = with_demo("200");
+    let kept = directory.path().join("kept");
+    let refused = complaint(&run(directory.path(), &["backup", "kept", "--keep", "2"]));
+    assert!(refused.contains("kept") && refused.contains("name a directory that is there"), "{refused}");
+    fs::create_dir(&kept).expect("a directory");
+    for name in ["inventory-20200101T000000.000Z.backup", "inventory-notes-Z.backup", "other.backup"] {
+        fs::write(kept.join(name), "words").expect("a file");
+    }
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    for _ in 0..4 {
+        succeeds(&run(directory.path(), &["backup", "kept", "--keep", "2"]));
+    }
+    drop(service);
+    let mut names: Vec<_> =
+        fs::read_dir(&kept).expect("a directory").map(|it| it.expect("an entry").file_name()).collect();
+    names.sort();
+    // What is no backup stays, whatever its name is.
+    assert_eq!(names.len(), 3 + 2, "{names:?}");
+    let newest = kept.join(&names[2]);
+    succeeds(&run(directory.path(), &["restore", newest.to_str().expect("a path"), "--force"]));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Moving and keeping data: packages, migrations, backups.
 
-mod backup;
+pub(crate) mod backup;
 mod export;
 mod import;
 mod killed;
 mod migrate;
 mod reading;
 mod together;
+mod upgrade;
 
 use std::fs;
 use std::path::Path;
