@@ -76,10 +76,10 @@ async fn text(state: &HttpState) -> HttpResponse {
 
 /// The number of objects of each type, also of those that access lists hide: a monitor is the operator's.
 async fn objects_by_type(services: &Services) -> Result<Vec<(String, u64)>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let mut numbers = Vec::new();
     for of in types.iter().map(|entry| &entry.object_type).take(MOST_TYPES) {
-        let count = services.counts.of(&*services.store, services.max_time, of.public_id).await?;
+        let count = services.count_of(of.public_id).await?;
         numbers.push((of.name.clone(), count));
     }
     Ok(numbers)

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocumentBuf;
 use bson::{DateTime, doc};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};

@@ -178,8 +178,10 @@ pub(crate) fn right(right: &Right) -> Document {
 /// A stored token without its hashes, its maker and what was noted of it.
 pub(crate) fn token(stored: &RawDocument) -> RawDocumentBuf {
     let mut shown = RawDocumentBuf::new();
-    for (name, value) in
-        stored.iter().flatten().filter(|(name, _)| !["hash", "made_by", "scram", "tool_refused_at"].contains(&name.as_str()))
+    for (name, value) in stored
+        .iter()
+        .flatten()
+        .filter(|(name, _)| !["hash", "made_by", "scram", "tool_refused_at"].contains(&name.as_str()))
     {
         shown.append(name, value);
     }
