@@ -120,6 +120,12 @@ pub(super) fn answer(services: &Services, question: &str) -> Result<String, Stri
 impl UserCommand {
     /// Asks for a password if one is needed, and lets the running service carry the command out, or does it here.
     pub(super) async fn execute(self, settings: Settings) -> Outcome {
+        // Nobody types a password for a store that is not there.
+        if let StoreUri::Embedded(directory) = settings.store.location()?
+            && !directory.exists()
+        {
+            app::open_existing(&settings).await?;
+        }
         let is_typed = matches!(self, Self::Add { generate: false, .. } | Self::Passwd { generate: false, .. });
         let password = is_typed.then(typed_password).transpose()?;
         if let StoreUri::Embedded(directory) = settings.store.location()? {

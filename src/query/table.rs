@@ -39,7 +39,7 @@ impl Table {
     ) -> Result<Self, QueryError> {
         let joined = Pipeline::parse(joined, &Limits::NONE, now)?;
         let columns = Arc::new(Columns::new(list));
-        Ok(Self { type_id, view: columns.stage().then(joined), columns, made })
+        Ok(Self { type_id, view: Pipeline::flattened(&columns).then(joined), columns, made })
     }
 
     /// Whether both show the same columns of the same objects.
@@ -69,7 +69,7 @@ impl Table {
         let (front, rest) = self.front(asked, effort)?;
         let rest = rest.then(behind);
         let is_joined = self.made.iter().any(|name| rest.shows(name));
-        let view = if is_joined { self.view.clone() } else { self.columns.stage() };
+        let view = if is_joined { self.view.clone() } else { Pipeline::flattened(&self.columns) };
         Ok(Pipeline::of(front).then(view).then(rest))
     }
 

@@ -53,7 +53,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Of documents that the service itself chose and sorted: so many are on the page, and so many match.
+    /// Of documents that the service itself chose and sorted: the number on the page, and that of all that match.
     pub fn in_memory(store: &'static str, plan: Step, (returned, total): (u64, u64)) -> Self {
         Self {
             store,

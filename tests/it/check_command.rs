@@ -426,7 +426,7 @@ async fn a_token_with_which_a_tool_could_not_sign_in_is_named() {
     let (noted, end) = (DateTime::from_millis(0), DateTime::from_millis(32_503_680_000_000));
     let token = |id: i64, ends: DateTime| {
         doc! {
-            "public_id": id, "user_id": 7_i64, "name": format!("report {id}"), "hash": id.to_string(), "rights": [],
+            "_id": id, "public_id": id, "user_id": 7_i64, "name": format!("report {id}"), "hash": id.to_string(), "rights": [],
             "expires_at": ends, "tool_refused_at": noted,
         }
     };

@@ -132,7 +132,7 @@ async fn accept(
     Ok((guarded, peer))
 }
 
-/// The connection after the TLS handshake. Who speaks plain HTTP is told so: no record of TLS begins with a letter.
+/// The connection after the TLS handshake. Plain HTTP gets an answer that says so: no record of TLS begins with a letter.
 async fn encrypted(mut stream: TcpStream, acceptor: &TlsAcceptor) -> io::Result<TlsStream<TcpStream>> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 0 || !first[0].is_ascii_alphabetic() {

@@ -1,17 +1,14 @@
 //! Rows: flat documents, each made of one object. Their columns are members of the object and its fields.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
-use super::stage::Stage;
-use super::{EvalError, Front, Pipeline};
+use super::EvalError;
 use crate::query::entry::{self, STORED};
-use crate::query::projection::{Projection, document_of, flag};
+use crate::query::projection::document_of;
 use crate::query::raw::{Elements, Value, View, append, begin, end, kind, member};
-use crate::query::sort::SortKey;
 
 /// What a column shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,11 +44,6 @@ impl Columns {
             Source::Member(_) => None,
         };
         Self { fields: list.iter().enumerate().filter_map(of_field).collect(), list }
-    }
-
-    /// The stage that makes rows of these columns.
-    pub fn stage(self: &Arc<Self>) -> Pipeline {
-        Pipeline { documents: vec![self.written()], stages: vec![Stage::Flatten(Arc::clone(self))] }
     }
 
     /// The row of an object.
@@ -99,7 +91,7 @@ impl Columns {
     }
 
     /// The same as a stage of MongoDB.
-    fn written(&self) -> Document {
+    pub(super) fn written(&self) -> Document {
         let written = |(column, source): &Column| {
             let value = match source {
                 Source::Member(name) => Bson::from(format!("${name}")),
@@ -111,77 +103,12 @@ impl Columns {
     }
 }
 
-impl Pipeline {
-    /// The stages of a plain query.
-    pub fn of(front: Front) -> Self {
-        let mut pipeline = Self::matching(front.filter);
-        let mut add = |document: Document, stage: Stage| {
-            pipeline.documents.push(document);
-            pipeline.stages.push(stage);
-        };
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        if !front.sort.is_empty() || front.sort.is_reversed() {
-            let key = |key: &SortKey| (key.path.as_str().to_owned(), (1 - 2 * i32::from(key.descending)).into());
-            let keys: Document = front.sort.keys().iter().map(key).collect();
-            add(doc! { "$sort": keys }, Stage::Sort(front.sort));
-        }
-        if front.skip > 0 {
-            add(doc! { "$skip": number(front.skip) }, Stage::Skip(front.skip));
-        }
-        if front.limit > 0 {
-            add(doc! { "$limit": number(front.limit) }, Stage::Limit(front.limit));
-        }
-        pipeline
-    }
-
-    /// The same; of each result what a projection shows.
-    #[must_use]
-    pub fn projected(mut self, projection: Projection) -> Self {
-        self.documents.push(doc! { "$project": projection.document().clone() });
-        self.stages.push(Stage::Project(Box::new(projection)));
-        self
-    }
-
-    /// The stages after the first `done`, which are stages as they were sent.
-    pub fn behind(mut self, done: usize) -> Self {
-        self.documents.drain(..done);
-        self.stages.drain(..done);
-        self
-    }
-
-    /// Whether a member of its documents shows in its results. Where it cannot know it, it does.
-    pub fn shows(&self, member: &str) -> bool {
-        let takes_apart = self.documents.iter().find_map(|stage| match stage.iter().next()? {
-            (name, Bson::Document(members)) if name == "$project" => {
-                Some(members.iter().any(|(name, said)| name != "_id" && flag(said) != Some(false)))
-            }
-            (name, _) if ["$group", "$count", "$sortByCount", "$bucket"].contains(&name.as_str()) => Some(true),
-            (name, _) if ["$match", "$sort", "$skip", "$limit", "$unwind"].contains(&name.as_str()) => None,
-            _ => Some(false),
-        });
-        takes_apart != Some(true) || self.documents.iter().any(|stage| mentions(stage, member))
-    }
-}
-
-/// Whether a member may be read by what is written here: by its name, or with the whole document.
-fn mentions(written: &Document, member: &str) -> bool {
-    fn of_value(value: &Bson, member: &str) -> bool {
-        match value {
-            Bson::String(text) => {
-                text.contains(member) || ["$$ROOT", "$$CURRENT"].iter().any(|whole| text.starts_with(whole))
-            }
-            Bson::Document(document) => mentions(document, member),
-            Bson::Array(items) => items.iter().any(|item| of_value(item, member)),
-            _ => false,
-        }
-    }
-    written.iter().any(|(name, value)| name.contains(member) || name == "$getField" || of_value(value, member))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::query::pipeline::{Flow, Nothing};
+    use crate::query::pipeline::{Flow, Nothing, Pipeline};
     use crate::query::{Budget, Limits};
 
     fn results(pipeline: &Pipeline, objects: &[Document]) -> Vec<Document> {
@@ -210,40 +137,12 @@ mod tests {
         ];
         let field = |name: &str| (name.to_owned(), Source::Field { name: name.to_owned(), holds_arrays: false });
         let member = |name: &'static str| (name.to_owned(), Source::Member(name));
-        let rows = Arc::new(Columns::new(vec![member("_id"), field("a"), field("b"), member("kind")])).stage();
+        let rows = Columns::new(vec![member("_id"), field("a"), field("b"), member("kind")]);
+        let rows = Pipeline::flattened(&Arc::new(rows));
         let written: Vec<Bson> = rows.documents().iter().cloned().map(Bson::from).collect();
         let written = Pipeline::parse(&written, &Limits::NONE, bson::DateTime::MIN).expect("stages");
         let made = results(&rows, &objects);
         assert_eq!(made, results(&written, &objects));
         assert_eq!(made[1], doc! { "_id": 2, "a": [1, 3, 4], "b": 2, "kind": null });
-    }
-
-    #[test]
-    fn what_does_not_show_is_not_made() {
-        let shows = |stages: &[Document]| {
-            let stages: Vec<Bson> = stages.iter().cloned().map(Bson::from).collect();
-            let pipeline = Pipeline::parse(&stages, &Limits::NONE, bson::DateTime::MIN).expect("stages");
-            pipeline.shows("a_summary")
-        };
-        let group = |id: &str| doc! { "$group": { "_id": id } };
-        for stages in [
-            vec![],
-            vec![doc! { "$match": { "a": 1 } }],
-            vec![doc! { "$project": { "a": 0 } }],
-            vec![group("$a_summary.x")],
-            vec![group("$$ROOT")],
-            vec![doc! { "$sort": { "a_summary": 1 } }, group("$a")],
-            vec![doc! { "$set": { "b": 1 } }, group("$a")],
-            vec![doc! { "$project": { "all": "$$CURRENT" } }],
-        ] {
-            assert!(shows(&stages), "{stages:?}");
-        }
-        for stages in [
-            vec![group("$a")],
-            vec![doc! { "$sort": { "b": 1 } }, doc! { "$project": { "a": 1 } }],
-            vec![doc! { "$count": "n" }],
-        ] {
-            assert!(!shows(&stages), "{stages:?}");
-        }
     }
 }

@@ -25,7 +25,7 @@ const SEPARATOR: &str = " | ";
 struct Names(HashSet<String>);
 
 impl Names {
-    /// The name as one step of a path, with underscores behind it as long as another column has it.
+    /// The name as one step of a path, with underscores at its end as long as another column has it.
     fn free(&mut self, wanted: &str) -> String {
         let mut name = step(wanted);
         while !self.0.insert(name.clone()) {
@@ -35,10 +35,10 @@ impl Names {
     }
 }
 
-/// A name as one step of a path: paths have dots between their steps, and `$` in front of operators.
+/// A name as one step of a path: paths have dots between their steps, and operators begin with `$`.
 fn step(name: &str) -> String {
     let name = name.replace(['.', '\0'], "_");
-    name.strip_prefix('$').map(|rest| format!("_{rest}")).unwrap_or(name)
+    name.strip_prefix('$').map_or_else(|| name.clone(), |rest| format!("_{rest}"))
 }
 
 /// The table of a type. `types` are those that references may lead to.
