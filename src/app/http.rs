@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix_web::dev::Server;
@@ -81,6 +82,7 @@ impl Application {
             file,
             cors,
             first_admin: None,
+            pulse: Arc::default(),
         })
     }
 
@@ -98,6 +100,7 @@ impl Application {
             certificates,
             cors,
             routes,
+            pulse,
             ..
         } = self;
         if let Some(monitor) = monitor {
@@ -109,6 +112,7 @@ impl Application {
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let is_compatible = is_compatible(&settings);
         let application = move || {
+            pulse.join();
             let (at_gate, around, policy) = (Arc::clone(&at_gate), Arc::clone(&around), Arc::clone(&cors));
             App::new()
                 .app_data(state.clone())
@@ -124,6 +128,30 @@ impl Application {
                 .default_service(web::to(no_such_path))
         };
         Ok((server::start(application, listener, &settings.server, tls)?, tools))
+    }
+}
+
+/// Signs of life of the threads that answer requests.
+#[derive(Default)]
+pub(super) struct Pulse(Mutex<Vec<Arc<AtomicU64>>>);
+
+impl Pulse {
+    /// The present thread gives a sign each second from now on.
+    fn join(&self) {
+        let signs = Arc::new(AtomicU64::new(0));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&signs));
+        actix_web::rt::spawn(async move {
+            loop {
+                signs.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+
+    /// How many signs each thread has given.
+    pub(super) fn signs(&self) -> Vec<u64> {
+        let threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().map(|signs| signs.load(Ordering::Relaxed)).collect()
     }
 }
 
@@ -148,6 +176,7 @@ fn state(
         require_if_match: settings.api.require_if_match,
         links,
         metrics,
+        counted: Arc::default(),
         file: None,
         has_page: settings.server.page,
         metrics_token: settings.metrics.token().cloned(),

@@ -52,6 +52,7 @@ pub struct Application {
     cors: Arc<CorsPolicy>,
     first_admin: Option<FirstAdmin>,
     routes: fn() -> Routes,
+    pulse: Arc<http::Pulse>,
 }
 
 impl Application {

@@ -19,7 +19,6 @@ use crate::service::Services;
 use crate::service::history::prune::prune;
 use crate::service::search::building;
 use crate::service::types::migrator;
-use crate::service::upkeep::migrations;
 use crate::service::webhooks::worker;
 use crate::settings::StoreUri;
 
@@ -45,7 +44,7 @@ impl Application {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         reload_on_hangup(self.certificates.clone(), Arc::clone(&self.state.services.clock))?;
-        let _control = self.control(users);
+        let control = self.control(users);
         self.prune_daily();
         let _search = self.complete_search();
         self.feed_watchdog();
@@ -72,6 +71,7 @@ impl Application {
         tell_systemd(NotifyState::Ready);
         let ended = server.await;
         webhooks.stop().await;
+        drop(control);
         // Tasks that were cut off may hold the store until the process has ended.
         let closing = tokio::task::spawn_blocking(move || file.inspect(|file| file.close()));
         ended.and(closing.await.map(drop).map_err(io::Error::other))
@@ -99,15 +99,27 @@ impl Application {
         });
     }
 
-    /// Tells the watchdog of systemd, if there is one, that the store answers; an error is an answer.
+    /// Feeds the watchdog of systemd, if there is one, as long as each thread that answers requests gives signs of life, and
+    /// an embedded store has its writing thread. A MongoDB server that is away is none of its business.
     fn feed_watchdog(&self) {
         let Some(period) = sd_notify::watchdog_enabled() else { return };
-        let services = Arc::clone(&self.state.services);
+        let (services, pulse, has_file) =
+            (Arc::clone(&self.state.services), Arc::clone(&self.pulse), self.file.is_some());
         tokio::spawn(async move {
+            let mut before = Vec::new();
             loop {
-                let _ = migrations::state(&*services.store, migrations::ALL, services.max_time).await;
-                tell_systemd(NotifyState::Watchdog);
-                tokio::time::sleep(period / 4).await;
+                let signs = pulse.signs();
+                let is_alive = signs.iter().enumerate().all(|(thread, now)| before.get(thread) != Some(now));
+                let has_writer = !has_file || services.store.health().await.is_ok();
+                if is_alive && has_writer {
+                    tell_systemd(NotifyState::Watchdog);
+                } else {
+                    log::error!(
+                        "no sign for the watchdog: threads that answer requests {is_alive}, store {has_writer}"
+                    );
+                }
+                before = signs;
+                tokio::time::sleep((period / 4).max(Duration::from_secs(2))).await;
             }
         });
     }

@@ -107,7 +107,7 @@ pub async fn replace_views(
     settings: &StoreSettings,
     prefix: &'static str,
     views: Vec<(String, Vec<Document>)>,
-) -> Result<usize, StartError> {
+) -> Result<(usize, Vec<String>), StartError> {
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     let StoreUri::MongoDb(uri) = settings.location()? else {
         return Err(failed(StoreError::Unsupported { what: "views".to_owned() }));

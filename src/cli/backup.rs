@@ -63,16 +63,19 @@ impl BackupCommand {
         let unreadable = |error: io::Error| format!("{}: {error}; name a directory that is there", self.file.display());
         let file = self.file.join(SystemClock.now().format("inventory-%Y%m%dT%H%M%S%.3fZ.backup").to_string());
         std::fs::read_dir(&self.file).map_err(unreadable)?;
+        let new = file.clone();
         let done = Self { file, force: false, keep: None }.write(directory, options)?;
+        // The new one stays, whatever times the names of the others have.
         let is_ours = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("inventory-") && name.ends_with("Z.backup") && maintenance::may_be_replaced(path)
+            let is_named = name.starts_with("inventory-") && name.ends_with("Z.backup");
+            is_named && *path != new && maintenance::may_be_replaced(path)
         };
         let paths = std::fs::read_dir(&self.file)?.map(|entry| entry.map(|entry| entry.path()));
         let mut made: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
         made.retain(is_ours);
         made.sort();
-        let old = &made[..made.len().saturating_sub(keep)];
+        let old = &made[..made.len().saturating_sub(keep - 1)];
         for path in old {
             std::fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }

@@ -170,12 +170,16 @@ impl UserCommand {
                 let id = user_named(services, user_name).await?;
                 let body = doc! {"password": password.expose()};
                 users::change_password(services, &Caller::operator(), id, &IfMatch::Absent, &body).await?;
+                services.accounts.forget_failures(user_name);
                 show(is_made_up, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, has a new password")?;
             }
             Self::List => list(services, output).await?,
             Self::Lock { user_name } => set_active(services, user_name, false, output).await?,
-            Self::Unlock { user_name } => set_active(services, user_name, true, output).await?,
+            Self::Unlock { user_name } => {
+                set_active(services, user_name, true, output).await?;
+                services.accounts.forget_failures(user_name);
+            }
             Self::RotateKey { drop_old } => {
                 let old = if *drop_old { OldKeys::Drop } else { OldKeys::Keep };
                 if !services.accounts.keys().rotate(old, services.clock.now()).await? {

@@ -48,9 +48,9 @@ impl ViewsCommand {
             }
             return Ok(());
         }
-        let made = views.len();
-        let removed = app::replace_views(&settings.store, tables::PREFIX, views).await?;
-        say!("{} made, {removed} taken away", counted(made as u64, "view"));
-        Ok(())
+        let wanted = views.len();
+        let (removed, refused) = app::replace_views(&settings.store, tables::PREFIX, views).await?;
+        say!("{} made, {removed} taken away", counted((wanted - refused.len()) as u64, "view"));
+        if refused.is_empty() { Ok(()) } else { Err(format!("not made: {}", refused.join("; ")).into()) }
     }
 }

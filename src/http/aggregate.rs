@@ -11,7 +11,7 @@ use super::error::ApiError;
 use super::exchange::{RESULTS, attached, result_form};
 use super::objects::with_known_fields;
 use super::params::{Parameters, understood};
-use super::schema::{Aggregated, PipelineBody, ResultParameters, operation};
+use super::schema::{Aggregated, CsvParameters, PipelineBody, ResultParameters, operation};
 use super::state::HttpState;
 use crate::query::{Effort, Fields, Pipeline};
 use crate::service::Caller;
@@ -23,7 +23,7 @@ use crate::service::resource::Objects;
 operation! {
     /// Run an aggregation pipeline on objects.
     aggregate_objects:
-        params(ResultParameters),
+        params(ResultParameters, CsvParameters),
         request_body = PipelineBody,
         responses((status = 200, description = "The results.", content(
             (Aggregated = "application/json"),

@@ -14,7 +14,10 @@ use super::files::{File, SHEET, SentFormat};
 use super::idempotency::IdempotencyKey;
 use super::objects::{LIST, with_fields};
 use super::params::{Parameters, read_order, read_sort};
-use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, ProposalParameters, TypeBody, operation};
+use super::schema::{
+    CsvParameters, ExportParameters, IdempotencyHeader, ImportParameters, ProposalParameters, TableParameters,
+    TypeBody, operation,
+};
 use super::state::HttpState;
 use crate::domain::schema::is_kebab_case;
 use crate::exchange::columns::Labels;
@@ -52,7 +55,7 @@ const OF_CSV: [&str; 4] = ["delimiter", "quoting", "encoding", "bom"];
 operation! {
     /// Write objects into a file: a table (CSV, xlsx) or lines of JSON.
     export_objects:
-        params(ExportParameters),
+        params(ExportParameters, CsvParameters),
         responses((status = 200, description = "The file.", content(
             (String = "text/csv"),
             (String = "application/x-ndjson"),
@@ -251,7 +254,7 @@ operation! {
     ///
     /// A spreadsheet comes as bytes with `format=xlsx`, or with the media type of its own.
     import_objects:
-        params(ImportParameters, IdempotencyHeader),
+        params(ImportParameters, TableParameters, IdempotencyHeader),
         request_body(content(
             (String = "text/csv"),
             (String = "application/x-ndjson"),
@@ -303,7 +306,7 @@ operation! {
     ///
     /// A field has the kind that all cells of its column have. Nothing is stored.
     propose_type:
-        params(ProposalParameters),
+        params(ProposalParameters, TableParameters),
         request_body(content((String = "text/csv"), (String = "application/octet-stream"))),
         responses((status = 200, body = TypeBody))
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::http::header;
@@ -14,6 +15,11 @@ use super::state::HttpState;
 use crate::auth::Authorization;
 use crate::metrics::Moment;
 use crate::service::{ErrorCode, ServiceError, Services};
+
+/// How old the numbers of objects may be.
+const RECENT: Duration = Duration::from_mins(1);
+/// How long counting may take: a monitor waits for some seconds alone.
+const COUNTING: Duration = Duration::from_secs(2);
 
 /// How long the service waits for a monitor when it stops.
 const SHUTDOWN_S: u64 = 1;
@@ -66,12 +72,23 @@ async fn text(state: &HttpState) -> HttpResponse {
         search_looked_at: services.searched.looked_at(),
         embedded: state.file.as_ref().map(|file| file.figures()),
         is_writable: services.store.health().await.is_ok_and(|health| health.is_writable()),
-        objects: objects_by_type(services).await.ok(),
+        objects: counted_objects(state).await,
         streams: services.feed.streams(),
         behind: services.feed.behind(),
     };
     let text = state.metrics.text(&caches, sign_ins, deliveries, moment);
     HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
+}
+
+/// The numbers of [`objects_by_type`], counted at most once a minute; the last ones where counting takes too long.
+async fn counted_objects(state: &HttpState) -> Option<Vec<(String, u64)>> {
+    let mut last = state.counted.lock().await;
+    if last.as_ref().is_none_or(|(at, _)| at.elapsed() >= RECENT)
+        && let Ok(Ok(counted)) = tokio::time::timeout(COUNTING, objects_by_type(&state.services)).await
+    {
+        *last = Some((Instant::now(), counted));
+    }
+    last.as_ref().map(|(_, counted)| counted.clone())
 }
 
 /// The number of objects of each type, also of those that access lists hide: a monitor is the operator's.

@@ -1,7 +1,7 @@
 //! What every handler can reach.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
 use actix_web::web::Bytes;
@@ -44,6 +44,8 @@ pub struct HttpState {
     pub has_page: bool,
     /// The token of a monitor on the address of the service.
     pub metrics_token: Option<Secret>,
+    /// The numbers of objects by type that a monitor got last, and when they were counted.
+    pub counted: Arc<tokio::sync::Mutex<Option<Counted>>>,
     /// The time budget of a request as a whole.
     pub request_timeout: Duration,
     /// The time budget of an export until its first byte, and of an import.
@@ -63,6 +65,9 @@ pub struct HttpState {
     /// The same in OpenAPI 3.1.
     pub older_description: Arc<Description>,
 }
+
+/// Names of types with the numbers of their objects, and when they were counted.
+pub type Counted = (Instant, Vec<(String, u64)>);
 
 /// How many bytes a filter grows by what was looked up for it.
 fn looked_up_bytes(fields: Option<&Fields>) -> usize {

@@ -178,18 +178,6 @@ pub struct ExportParameters {
     /// For tables: whether options are written by their names, or by their labels where these are unambiguous.
     #[param(required = false, schema_with = names_or_labels)]
     pub values: String,
-    /// For CSV: the character between two cells.
-    #[param(required = false, schema_with = delimiter)]
-    pub delimiter: String,
-    /// For CSV: which cells are in quotes.
-    #[param(required = false, schema_with = quoting)]
-    pub quoting: String,
-    /// For CSV: how characters are bytes.
-    #[param(required = false, schema_with = encoding)]
-    pub encoding: String,
-    /// For CSV: whether the file begins with a byte-order mark.
-    #[param(required = false, default = false)]
-    pub bom: bool,
     /// For Ansible and Prometheus, and needed there: the field with the name of the host, or with the address of the target.
     #[param(required = false, min_length = 1)]
     pub host: String,
@@ -204,13 +192,10 @@ pub struct ExportParameters {
     pub port: u16,
 }
 
-/// The parameters of results.
+/// How CSV is written.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ResultParameters {
-    /// JSON, a table as text, or a table for spreadsheets: a column for each member, those of documents with dots.
-    #[param(required = false, schema_with = result_format)]
-    pub format: String,
+pub struct CsvParameters {
     /// For CSV: the character between two cells.
     #[param(required = false, schema_with = delimiter)]
     pub delimiter: String,
@@ -223,6 +208,45 @@ pub struct ResultParameters {
     /// For CSV: whether the file begins with a byte-order mark.
     #[param(required = false)]
     pub bom: bool,
+}
+
+/// How tables are read.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TableParameters {
+    /// For CSV: the delimiter of cells; by default the most frequent one in the header.
+    #[param(required = false, schema_with = delimiter)]
+    pub delimiter: String,
+    /// For CSV: the encoding; by default that of the byte-order mark, else UTF-8.
+    #[param(required = false, schema_with = encoding)]
+    pub encoding: String,
+    /// For xlsx: the name of the sheet, or its number from 1; by default the first one.
+    #[param(required = false, min_length = 1)]
+    pub sheet: String,
+    /// For tables: the sign before decimals; a point by default.
+    #[param(required = false, schema_with = decimal)]
+    pub decimal: String,
+    /// For tables: the order of dates (`dmy`: 31.01.2026), or a pattern of strftime (`%d.%m.%Y`). ISO 8601 is always read.
+    #[param(required = false, min_length = 1, max_length = 200, format = "date-form")]
+    pub dates: String,
+    /// For tables: words for yes, with commas between them, in any case, in addition to `true`, `yes` and `1`.
+    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
+    pub r#true: String,
+    /// For tables: words for no, with commas between them, in any case, in addition to `false`, `no` and `0`.
+    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
+    pub r#false: String,
+    /// For tables: `false` keeps the blanks at the edges of cells, and the Unicode form of their letters.
+    #[param(required = false, default = true)]
+    pub trim: bool,
+}
+
+/// The parameters of results.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ResultParameters {
+    /// JSON, a table as text, or a table for spreadsheets: a column for each member, those of documents with dots.
+    #[param(required = false, schema_with = result_format)]
+    pub format: String,
 }
 
 /// The parameters of an import of objects.
@@ -241,30 +265,6 @@ pub struct ImportParameters {
     /// `true` changes nothing and reports what would happen.
     #[param(required = false, default = false)]
     pub dry_run: bool,
-    /// For CSV: the delimiter of cells; by default the most frequent one in the header.
-    #[param(required = false, schema_with = delimiter)]
-    pub delimiter: String,
-    /// For CSV: the encoding; by default that of the byte-order mark, else UTF-8.
-    #[param(required = false, schema_with = encoding)]
-    pub encoding: String,
-    /// For xlsx: the name of the sheet, or its number from 1; by default the first one.
-    #[param(required = false, min_length = 1)]
-    pub sheet: String,
-    /// For tables: the sign before decimals; a point by default.
-    #[param(required = false, schema_with = decimal)]
-    pub decimal: String,
-    /// For tables: the order of dates (`dmy`: 31.01.2026), or a pattern of strftime (`%d.%m.%Y`). ISO 8601 is always read.
-    #[param(required = false, min_length = 1, max_length = 200, format = "date-form")]
-    pub dates: String,
-    /// For tables: words for yes, with commas between them, in any case, in addition to `true`, `yes` and `1`.
-    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
-    pub r#true: String,
-    /// For tables: words for no, with commas between them, in any case, in addition to `false`, `no` and `0`.
-    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
-    pub r#false: String,
-    /// For tables: `false` keeps the blanks at the edges of cells, and the Unicode form of their letters.
-    #[param(required = false, default = true)]
-    pub trim: bool,
     /// `true` creates the objects of a file without ids and key again, although it was imported within the last day.
     #[param(required = false, default = false)]
     pub again: bool,
@@ -280,30 +280,6 @@ pub struct ProposalParameters {
     /// A table as text, or a sheet of a spreadsheet.
     #[param(required = false, schema_with = table_format)]
     pub format: String,
-    /// For CSV: the delimiter of cells; by default the most frequent one in the header.
-    #[param(required = false, schema_with = delimiter)]
-    pub delimiter: String,
-    /// For CSV: the encoding; by default that of the byte-order mark, else UTF-8.
-    #[param(required = false, schema_with = encoding)]
-    pub encoding: String,
-    /// For xlsx: the name of the sheet, or its number from 1; by default the first one.
-    #[param(required = false, min_length = 1)]
-    pub sheet: String,
-    /// For tables: the sign before decimals; a point by default.
-    #[param(required = false, schema_with = decimal)]
-    pub decimal: String,
-    /// For tables: the order of dates (`dmy`: 31.01.2026), or a pattern of strftime (`%d.%m.%Y`). ISO 8601 is always read.
-    #[param(required = false, min_length = 1, max_length = 200, format = "date-form")]
-    pub dates: String,
-    /// For tables: words for yes, with commas between them, in any case, in addition to `true`, `yes` and `1`.
-    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
-    pub r#true: String,
-    /// For tables: words for no, with commas between them, in any case, in addition to `false`, `no` and `0`.
-    #[param(required = false, min_length = 1, max_length = 200, format = "words")]
-    pub r#false: String,
-    /// For tables: `false` keeps the blanks at the edges of cells, and the Unicode form of their letters.
-    #[param(required = false, default = true)]
-    pub trim: bool,
 }
 
 /// The parameters of lists without pages.

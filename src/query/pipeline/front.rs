@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 use super::columns::Columns;
 use super::stage::Stage;
 use super::{Filter, Pipeline, Sort};
-use crate::query::projection::{Projection, flag};
+use crate::query::projection::Projection;
 use crate::query::sort::SortKey;
 
 /// `$match`, `$sort`, `$skip` and `$limit` at the front, in this order, as one query.
@@ -106,12 +106,11 @@ impl Pipeline {
 
     /// Whether a member of its documents shows in its results. Where it cannot know it, it does.
     pub fn shows(&self, member: &str) -> bool {
-        let takes_apart = self.documents.iter().find_map(|stage| match stage.iter().next()? {
-            (name, Bson::Document(members)) if name == "$project" => {
-                Some(members.iter().any(|(name, said)| name != "_id" && flag(said) != Some(false)))
-            }
-            (name, _) if ["$group", "$count", "$sortByCount", "$bucket"].contains(&name.as_str()) => Some(true),
-            (name, _) if ["$match", "$sort", "$skip", "$limit", "$unwind"].contains(&name.as_str()) => None,
+        let mut stages = self.documents.iter().zip(&self.stages);
+        let takes_apart = stages.find_map(|(written, stage)| match (written.keys().next()?.as_str(), stage) {
+            (_, Stage::Project(projection)) => Some(projection.includes()),
+            ("$group" | "$count" | "$sortByCount" | "$bucket", _) => Some(true),
+            ("$match" | "$sort" | "$skip" | "$limit" | "$unwind", _) => None,
             _ => Some(false),
         });
         takes_apart != Some(true) || self.documents.iter().any(|stage| mentions(stage, member))
@@ -130,7 +129,8 @@ fn mentions(written: &Document, member: &str) -> bool {
             _ => false,
         }
     }
-    written.iter().any(|(name, value)| name.contains(member) || name == "$getField" || of_value(value, member))
+    let reads_any = |name: &str| ["$getField", "$jsonSchema"].contains(&name) || name.contains(member);
+    written.iter().any(|(name, value)| reads_any(name) || of_value(value, member))
 }
 
 #[cfg(test)]

@@ -79,6 +79,11 @@ struct Slice {
 }
 
 impl Projection {
+    /// Whether it shows the members that it names, and no others.
+    pub(super) fn includes(&self) -> bool {
+        self.includes
+    }
+
     /// Compiles MongoDB's projection document. The positional `$` refers to the filter that [`Projection::apply`] gets,
     /// which must be the same.
     ///

@@ -376,6 +376,11 @@ impl Accounts {
         }
     }
 
+    /// Lets a user sign in at once who is held back after wrong passwords, in this process.
+    pub fn forget_failures(&self, user_name: &str) {
+        self.throttle.succeeded(user_name);
+    }
+
     /// Stores a hash at the present cost. A concurrent change of the credential takes precedence.
     async fn renew(&self, credential: &Credential, hash: &str) -> Result<(), StoreError> {
         match self.store.commit(Unit::of(credential.rehashed(hash))).await {

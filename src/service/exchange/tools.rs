@@ -55,7 +55,7 @@ const OF_OBJECTS: ToolCollection = ToolCollection { name: OBJECTS, right: "base.
 const UNSEEN: Unseen = Unseen { everywhere: None, of: Some((USERS, "password")) };
 
 /// What `$lookup` and `$unionWith` of tools may read.
-pub const LOOKED_UP: [&str; 3] = [OBJECTS, TYPES, CATEGORIES];
+pub const LOOKED_UP: [&str; 4] = [OBJECTS, TYPES, CATEGORIES, tables::PREFIX];
 
 /// How many bytes of results that need each other are held at a time.
 const HELD: usize = 64 * 1024 * 1024;
@@ -138,11 +138,15 @@ pub async fn reach(services: &Services, caller: &Caller, name: &str) -> Result<O
         return Ok(Some(collection.reach(services, caller).await?));
     }
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let seen = types_of_tables(&types, caller);
-    let Some(object_type) = tables::named(&seen).remove(name) else { return Ok(None) };
-    let table = Arc::new(tables::table(object_type, &seen, services.now())?);
-    let (name, guard) = (name.to_owned(), types.visible_to(caller));
-    Ok(Some(Reach { collection: OF_OBJECTS, guard, table: Some(Named { name, table }) }))
+    let (name, guard, now) = (name.to_owned(), types.visible_to(caller), services.now());
+    let (wanted, caller) = (name.clone(), caller.clone());
+    // The lines of references can make a table large.
+    let build = move |_: &Means| {
+        let seen = types_of_tables(&types, &caller);
+        tables::named(&seen).remove(&*wanted).map(|object_type| tables::table(object_type, &seen, now)).transpose()
+    };
+    let Some(table) = admission::work(build).await.map_err(StoreError::from)?? else { return Ok(None) };
+    Ok(Some(Reach { collection: OF_OBJECTS, guard, table: Some(Named { name, table: Arc::new(table) }) }))
 }
 
 /// The names of the tables that a caller sees.
@@ -344,7 +348,8 @@ impl Reach {
     ) -> Result<(Chunks, Vec<Self>), ServiceError> {
         let (mut others, mut reach) = (Vec::new(), store::Reach::default());
         for name in pipeline.collections() {
-            if !looked_up.contains(&name) && !name.starts_with(tables::PREFIX) {
+            let is_table = name.starts_with(tables::PREFIX) && looked_up.contains(&tables::PREFIX);
+            if !looked_up.contains(&name) && !is_table {
                 continue;
             }
             let Some(other) = self::reach(services, caller, name).await? else { continue };

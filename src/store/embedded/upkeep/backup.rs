@@ -153,7 +153,11 @@ pub fn may_be_replaced(path: &Path) -> bool {
 
 fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
     let mut copy = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // A link that somebody else has put there is not followed.
+        if path.symlink_metadata().is_ok() {
+            std::fs::remove_file(path)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         give_to_owner(&file, path)?;
         io::copy(backup, &mut file)?;
         file.sync_all()
