@@ -95,14 +95,14 @@ pub fn header(names: Vec<String>, style: CsvStyle) -> Result<Vec<u8>, WriteError
 ///
 /// # Errors
 /// Those of rows, and when the encoding lacks a character.
-pub fn rows<'a>(
-    rows: impl Iterator<Item = Result<Vec<Cell<'a>>, CorruptBson>>,
+pub fn rows<'a, E: Into<WriteError>>(
+    rows: impl Iterator<Item = Result<Vec<Cell<'a>>, E>>,
     style: CsvStyle,
 ) -> Result<Vec<u8>, WriteError> {
     let mut writer = writer(style);
     let failed = |error: csv::Error| WriteError::Io(error.to_string());
     for row in rows {
-        for cell in row? {
+        for cell in row.map_err(Into::into)? {
             writer.write_field(cell.as_text().as_bytes()).map_err(failed)?;
         }
         writer.write_record(None::<&[u8]>).map_err(failed)?;

@@ -1,15 +1,17 @@
 //! A type that fits a table: a field for each column, of the kind that all its cells have.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bson::Bson;
 use serde_json::{Value, json};
 
 use super::cell;
-use super::csv::Table;
+use super::csv::{StringRecord, Table};
 use super::locale::Locale;
 use crate::domain::object_fields::ValueKind;
+use crate::domain::object_member::MEMBERS;
+use crate::domain::schema::is_kebab_case;
 
 /// The minimum of values that say whether few of them repeat, or none.
 const ENOUGH: usize = 20;
@@ -20,31 +22,28 @@ const REPEATS: usize = 5;
 /// Longer numbers are rather marks of things, such as serial numbers.
 const MOST_DIGITS: usize = 15;
 
-/// Proposes the body of a new type for a table, to be edited and sent to `POST /types/`. The column `public_id` is that of
-/// every object, so it becomes no field. The first unique field is the summary.
-pub fn propose(name: &str, author_id: i64, table: &Table, locale: &Locale) -> Value {
-    let mut fields: Vec<(String, Value)> = Vec::new();
-    for (column, heading) in table.header.iter().enumerate() {
-        let label = cell::name(&cell::tidy_name(heading)).into_owned();
-        // `rack=rack/name` refers to an object, and `rack.site=rack/site` says more about it.
-        let (label, is_reference) = match label.split_once('=') {
-            Some((field, target)) if target.contains('/') => (field.to_owned(), true),
-            _ => (label, false),
-        };
-        if label == "public_id" || is_reference && label.contains('.') {
-            continue;
-        }
-        let plain = plain_name(&label, column);
-        let numbered = (2..).map(|number| format!("{plain}_{number}"));
-        let is_free = |name: &String| fields.iter().all(|(taken, _)| taken != name);
-        let name = std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or_default();
-        let label = if label.is_empty() { name.clone() } else { label };
-        let cells = table.rows.iter().map(|(_, cells)| cells.get(column).unwrap_or_default());
-        let cells: Vec<Cow<'_, str>> = cells.map(|cell| cell::tidied(cell, locale)).collect();
+/// Proposes the body of a new type for a table, to be edited and sent to `POST /types/`. Columns of what every object has
+/// become no fields. The first unique field is the summary.
+///
+/// # Errors
+/// A heading that an import would refuse, and why.
+pub fn propose(name: &str, author_id: i64, table: &Table, locale: &Locale) -> Result<Value, String> {
+    let headings = headings(table)?;
+    let mut names = Names::default();
+    // A heading that can be a name as it is, is one: an import finds fields by names first.
+    let kept: Vec<bool> =
+        headings.iter().map(|it| it.label == plain_name(&it.label, it.column) && names.take(&it.label)).collect();
+    let is_filled = |cells: &StringRecord| cells.iter().any(|cell| !cell::tidied(cell, locale).is_empty());
+    let rows: Vec<&StringRecord> = table.rows.iter().map(|(_, cells)| cells).filter(|cells| is_filled(cells)).collect();
+    let mut fields: Vec<(String, Value)> = Vec::with_capacity(headings.len());
+    for (heading, is_kept) in headings.into_iter().zip(kept) {
+        let Heading { column, label, is_reference } = heading;
+        let name = if is_kept { label.clone() } else { names.free(plain_name(&label, column)) };
         let field = if is_reference {
             json!({"type": "ref", "name": name, "label": label})
         } else {
-            field_of(&name, &label, &cells, locale)
+            let cells = rows.iter().map(|cells| cell::tidied(cells.get(column).unwrap_or_default(), locale));
+            field_of(&name, &label, &cells.collect::<Vec<_>>(), locale)
         };
         fields.push((name, field));
     }
@@ -54,30 +53,111 @@ pub fn propose(name: &str, author_id: i64, table: &Table, locale: &Locale) -> Va
     let section = json!({"type": "section", "name": "data", "label": "Data", "fields": names});
     let render_meta = json!({"sections": [section], "summary": {"fields": summary}});
     let fields: Vec<&Value> = fields.iter().map(|(_, field)| field).collect();
-    json!({"name": name, "author_id": author_id, "fields": fields, "render_meta": render_meta})
+    Ok(json!({"name": name, "author_id": author_id, "fields": fields, "render_meta": render_meta}))
+}
+
+/// A column that becomes a field.
+struct Heading {
+    column: usize,
+    label: String,
+    is_reference: bool,
+}
+
+/// The columns that become fields.
+fn headings(table: &Table) -> Result<Vec<Heading>, String> {
+    let labels: Vec<String> =
+        table.header.iter().map(|heading| cell::name(&cell::tidy_name(heading)).into_owned()).collect();
+    let mut seen = HashSet::new();
+    for (column, label) in labels.iter().enumerate() {
+        match label.as_str() {
+            "" => return Err(format!("column {} has no name; give it one, or leave the column out", column + 1)),
+            _ if label.starts_with("sep=") => return Err("sep= is for spreadsheets; leave the line out".to_owned()),
+            _ if !seen.insert(label.as_str()) => return Err(format!("the heading {label} is here twice")),
+            _ => {}
+        }
+    }
+    let is_export = seen.contains("public_id");
+    let is_own = |label: &str| match label.strip_prefix("object.") {
+        Some(member) => MEMBERS.iter().any(|own| own.name == member),
+        None => label == "public_id" || is_export && label == "active",
+    };
+    let mut headings = Vec::new();
+    for (column, label) in labels.iter().enumerate().filter(|(_, label)| !is_own(label)) {
+        // `rack=rack/name` refers to an object, and `rack.site=rack/site` says more about it.
+        let reference = label.split_once('=').filter(|(field, target)| {
+            let target = target.split_once('/');
+            !field.is_empty() && target.is_some_and(|(name, field)| is_kebab_case(name) && !field.is_empty())
+        });
+        let Some((field, target)) = reference else {
+            headings.push(Heading { column, label: label.clone(), is_reference: false });
+            continue;
+        };
+        let of_target = target.split_once('/').map(|(name, _)| name).unwrap_or_default();
+        let says_more =
+            |(first, _): (&str, &str)| labels.iter().any(|it| it.starts_with(&format!("{first}={of_target}/")));
+        if !field.rsplit_once('.').is_some_and(says_more) {
+            headings.push(Heading { column, label: field.to_owned(), is_reference: true });
+        }
+    }
+    Ok(headings)
+}
+
+/// Names of fields that are taken, and the next number of each that was wanted again.
+struct Names {
+    taken: HashSet<String>,
+    next: HashMap<String, usize>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { taken: HashSet::from(["public_id".to_owned()]), next: HashMap::new() }
+    }
+}
+
+impl Names {
+    fn take(&mut self, name: &str) -> bool {
+        self.taken.insert(name.to_owned())
+    }
+
+    fn free(&mut self, wanted: String) -> String {
+        if self.take(&wanted) {
+            return wanted;
+        }
+        loop {
+            let number = self.next.entry(wanted.clone()).or_insert(1);
+            *number += 1;
+            let name = format!("{wanted}_{number}");
+            if self.take(&name) {
+                return name;
+            }
+        }
+    }
 }
 
 /// The field of a column. It is required if each line has a value.
 fn field_of(name: &str, label: &str, cells: &[Cow<'_, str>], locale: &Locale) -> Value {
     let values: Vec<&str> = cells.iter().map(|cell| &**cell).filter(|cell| !cell.is_empty()).collect();
     let kind = kind_of(&values, locale);
-    let texts = values.iter().map(|value| match cell::read(ValueKind::named(kind), value, locale) {
-        Ok(Bson::String(text)) => text,
-        _ => (*value).to_owned(),
-    });
+    let identifies = ["text", "ip", "network", "mac"].contains(&kind);
+    let texts =
+        values.iter().filter(|_| identifies).map(|value| match cell::read(ValueKind::named(kind), value, locale) {
+            Ok(Bson::String(text)) => text,
+            _ => (*value).to_owned(),
+        });
     let texts: Vec<String> = texts.collect();
     let different: BTreeSet<&str> = texts.iter().map(String::as_str).collect();
+    // An apostrophe alone is an empty text.
+    let is_filled = values.len() == cells.len() && !different.contains("");
     let is_choice = kind == "text" && different.len() <= MOST_OPTIONS && different.len() * REPEATS <= texts.len();
     let mut field = json!({"type": kind, "name": name, "label": label});
-    if is_choice && texts.len() >= ENOUGH {
+    if is_choice && texts.len() >= ENOUGH && !different.contains("") {
         let options: Vec<Value> = different.iter().map(|value| json!({"name": value, "label": value})).collect();
         (field["type"], field["options"]) = ("select".into(), options.into());
     }
-    if !values.is_empty() && values.len() == cells.len() {
+    if !values.is_empty() && is_filled {
         field["required"] = true.into();
     }
-    let identifies = ["text", "ip", "network", "mac"].contains(&kind);
-    if identifies && texts.len() >= ENOUGH && different.len() == texts.len() {
+    if texts.len() >= ENOUGH && different.len() == texts.len() {
         field["unique"] = true.into();
     }
     field
@@ -105,12 +185,12 @@ fn kind_of(values: &[&str], locale: &Locale) -> &'static str {
     }
 }
 
-/// Whether digits say how much of something there is. Leading zeros, a plus and many digits belong to numbers of things.
+/// Whether digits say how much of something there is. Leading zeros, a plus, letters and many digits belong to marks of things.
 fn is_quantity(value: &str) -> bool {
     let digits = value.trim_start_matches('-');
     let is_padded = digits.starts_with('0') && digits.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
     let count = digits.bytes().take_while(u8::is_ascii_digit).count();
-    !is_padded && !value.starts_with('+') && count <= MOST_DIGITS
+    !is_padded && !value.starts_with('+') && !value.contains(['e', 'E']) && count <= MOST_DIGITS
 }
 
 /// Small letters and digits with `_` between words.
@@ -135,7 +215,7 @@ mod tests {
 
     fn proposed(text: &str) -> Vec<Value> {
         let table = csv::read(text, None).expect("a table");
-        propose("thing", 1, &table, &Locale::default())["fields"].as_array().expect("fields").clone()
+        propose("thing", 1, &table, &Locale::default()).expect("a type")["fields"].as_array().expect("fields").clone()
     }
 
     #[test]
@@ -173,17 +253,31 @@ mod tests {
 
     #[test]
     fn headings_become_labels_and_names_that_differ() {
-        let fields = proposed("public_id;Serial no.;SERIAL-NO;\u{c4}nderung;!\n7;a;b;c;d\n");
+        let header = "public_id;active;Host name;host_name;host-name;\u{c4}nderung;!;Public ID;object.status;rack=rack/name;rack.site=rack/site;Nr.=rack/name;a=b";
+        let fields = proposed(&format!("{header}\n"));
         let text = |field: &Value, name: &str| field[name].as_str().unwrap_or_default().to_owned();
         let names: Vec<(String, String)> = fields.iter().map(|it| (text(it, "name"), text(it, "label"))).collect();
         let expected = [
-            ("serial_no", "Serial no."),
-            ("serial_no_2", "SERIAL-NO"),
+            ("host_name_2", "Host name"),
+            ("host_name", "host_name"),
+            ("host_name_3", "host-name"),
             ("\u{e4}nderung", "\u{c4}nderung"),
-            ("column_5", "!"),
+            ("column_7", "!"),
+            ("public_id_2", "Public ID"),
+            ("rack", "rack"),
+            ("nr", "Nr."),
+            ("a_b", "a=b"),
         ];
         assert_eq!(names, expected.map(|(name, label)| (name.to_owned(), label.to_owned())));
         assert!(plain_name(&"\u{e4}".repeat(200), 0).len() <= 101);
+        for header in ["a,a", "a, a", "a,,b", "sep=;"] {
+            let table = csv::read(&format!("{header}\n1,2\n"), None).expect("a table");
+            assert!(propose("thing", 1, &table, &Locale::default()).is_err(), "{header}");
+        }
+        let wide: Vec<String> =
+            (0..5000).map(|number| "!".repeat(number % 7) + "a" + &"?".repeat(number / 7)).collect();
+        let same = proposed(&format!("{}\n", wide.join(",")));
+        assert_eq!(same[4999]["name"], "a_5000");
     }
 
     #[test]
@@ -198,7 +292,8 @@ mod tests {
             json!({"type": "number", "name": "note", "label": "Note", "required": true}),
         ];
         assert_eq!(found, expected);
-        let few = proposed("Host,State\na,live\nb,\n");
+        assert_eq!(proposed("Text\n'\na\n")[0], json!({"type": "text", "name": "text", "label": "Text"}));
+        let few = proposed("Host,State\na,live\nb,\n,\n");
         assert_eq!(few[0], json!({"type": "text", "name": "host", "label": "Host", "required": true}));
         assert_eq!(few[1], json!({"type": "text", "name": "state", "label": "State"}));
     }

@@ -15,6 +15,8 @@ use crate::raw::{CorruptBson, Element, Elements, Value};
 
 /// The maximum of rows times columns, empty cells included.
 const MOST_CELLS: usize = 5_000_000;
+/// The maximum of the bytes of all paths of a result.
+const MOST_BYTES: usize = 16 << 20;
 
 /// Results with the columns that they need.
 pub struct Report<'d> {
@@ -38,10 +40,7 @@ impl<'d> Report<'d> {
             report.documents.push(document);
             let cells = report.paths.len().saturating_mul(report.documents.len());
             if report.paths.len() > MAX_COLUMNS || cells > MOST_CELLS {
-                let message = format!(
-                    "the results have more than {MAX_COLUMNS} members or {MOST_CELLS} cells; end the pipeline with a $project"
-                );
-                return Err(WriteError::TooLarge(message));
+                return Err(too_large());
             }
         }
         Ok(report)
@@ -52,6 +51,9 @@ impl<'d> Report<'d> {
     /// # Errors
     /// When the encoding lacks a character.
     pub fn csv(&self, style: CsvStyle) -> Result<Vec<u8>, WriteError> {
+        if self.paths.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut text = csv::header(self.header(), style)?;
         text.extend(csv::rows(self.documents.iter().map(|document| self.row(document)), style)?);
         Ok(text)
@@ -77,21 +79,33 @@ impl<'d> Report<'d> {
         header
     }
 
-    fn row(&self, document: &'d RawDocument) -> Result<Vec<Cell<'d>>, CorruptBson> {
-        let mut row: Vec<Cell<'d>> = (0..self.paths.len()).map(|_| Cell::Empty).collect();
+    fn row(&self, document: &'d RawDocument) -> Result<Vec<Cell<'d>>, WriteError> {
+        let mut row: Vec<Option<Cell<'d>>> = (0..self.paths.len()).map(|_| None).collect();
         for (path, value) in members(document)? {
-            if let Some(place) = self.paths.get(&path) {
-                let is_date = value.element_type() == ElementType::DateTime;
-                row[*place] = Cell::of(if is_date { ValueKind::Date } else { ValueKind::Any }, value)?;
+            let kind = match value.element_type() {
+                ElementType::DateTime => ValueKind::Date,
+                ElementType::String => ValueKind::Text,
+                _ => ValueKind::Any,
+            };
+            let Some(place) = self.paths.get(&path) else { continue };
+            if row[*place].replace(Cell::of(kind, value)?).is_some() {
+                let message = format!("two members of a result are {path}; end the pipeline with a $project");
+                return Err(WriteError::TooLarge(message));
             }
         }
-        Ok(row)
+        Ok(row.into_iter().map(|cell| cell.unwrap_or(Cell::Empty)).collect())
     }
 }
 
+fn too_large() -> WriteError {
+    WriteError::TooLarge(format!(
+        "the results have more than {MAX_COLUMNS} members or {MOST_CELLS} cells, or long names; end the pipeline with a $project"
+    ))
+}
+
 /// Values with their paths. A document is its members, unless it has none.
-fn members(document: &RawDocument) -> Result<Vec<(String, Value<'_>)>, CorruptBson> {
-    let mut found = Vec::new();
+fn members(document: &RawDocument) -> Result<Vec<(String, Value<'_>)>, WriteError> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
     let mut open = vec![(String::new(), Elements::of(document))];
     while let Some((prefix, elements)) = open.last_mut() {
         let Some(Element { name, value }) = elements.next_element()? else {
@@ -100,6 +114,10 @@ fn members(document: &RawDocument) -> Result<Vec<(String, Value<'_>)>, CorruptBs
         };
         let name = std::str::from_utf8(name).map_err(|_| CorruptBson("a name that is not UTF-8"))?;
         let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        bytes += path.len();
+        if found.len() >= MAX_COLUMNS || bytes > MOST_BYTES {
+            return Err(too_large());
+        }
         match value.as_document().filter(|inner| inner.clone().next().is_some()) {
             Some(inner) => open.push((path, inner)),
             None => found.push((path, value)),

@@ -317,6 +317,7 @@ pub(super) async fn propose_type(Call { state, request, caller }: Call, file: Fi
     if !is_kebab_case(&name) {
         return Err(ApiError::parameter("name", "must be letters, digits, - and _, as names of types are"));
     }
+    sent.one_of("format", &["csv", "xlsx"])?;
     let form = import_form(&sent, (file.said, file.encoding))?;
     let proposed = import::propose_type((name, caller.user_id), form, file.bytes).await?;
     drop((file.place, file.arriving));

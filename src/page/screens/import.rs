@@ -12,6 +12,7 @@ use crate::domain::object_type::Field;
 use crate::exchange::encoding::TextEncoding;
 use crate::exchange::locale::Locale;
 use crate::http::error::ApiError;
+use crate::page::VIEW;
 use crate::page::address::of_type;
 use crate::page::parts::frame::{Content, page, token};
 use crate::page::parts::refusal;
@@ -31,6 +32,8 @@ const DATES: [(&str, &str); 3] = [("ymd", "2026-01-31"), ("dmy", "31.01.2026"), 
 enum Outcome {
     /// Nothing was sent yet.
     None,
+    /// The rows were imported before.
+    Earlier,
     /// What is wrong with the form.
     Refused(StatusCode, Vec<String>),
     /// The rows were read.
@@ -42,6 +45,7 @@ enum Outcome {
 /// # Errors
 /// 404 for a type that the visitor may not read; errors of the store.
 pub async fn blank(visitor: Visitor, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    visitor.needs(VIEW)?;
     let entry = readable_type(&visitor, id_of(&request)?).await?;
     answer(&visitor, &entry, &|_| None, Outcome::None).await
 }
@@ -52,6 +56,7 @@ pub async fn blank(visitor: Visitor, request: HttpRequest) -> Result<HttpRespons
 /// As [`blank`].
 pub async fn carry_out(form: Form, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let visitor = &form.visitor;
+    visitor.needs(VIEW)?;
     let entry = readable_type(visitor, id_of(&request)?).await?;
     let outcome = match carried_out(&form, &entry).await {
         Ok(outcome) => outcome,
@@ -78,8 +83,7 @@ async fn carried_out(form: &Form, entry: &Arc<TypeEntry>) -> Result<Outcome, Api
     let rows = form.get("rows").unwrap_or_default().as_bytes().to_vec();
     let imported = import_objects(visitor.services(), importer, &query, rows).await?;
     if imported.earlier.is_some() {
-        let message = visitor.texts().say("import-earlier");
-        return Ok(Outcome::Refused(StatusCode::CONFLICT, vec![message]));
+        return Ok(Outcome::Earlier);
     }
     Ok(Outcome::Read(imported.report))
 }
@@ -95,6 +99,7 @@ async fn answer<'f>(
     let title = texts.with("import-title", &[("type", object_type.label.as_str().into())]);
     let status = match &outcome {
         Outcome::Refused(status, _) => *status,
+        Outcome::Earlier => StatusCode::CONFLICT,
         Outcome::Read(report) if !report.is_good() => StatusCode::BAD_REQUEST,
         Outcome::None | Outcome::Read(_) => StatusCode::OK,
     };
@@ -104,6 +109,7 @@ async fn answer<'f>(
         h1 { (title) }
         @match &outcome {
             Outcome::None => {}
+            Outcome::Earlier => div.errors role="alert" { p { (texts.say("import-earlier")) } },
             Outcome::Refused(_, lines) => (refusal::shown(texts, lines, None)),
             Outcome::Read(report) => (shown(visitor, report)),
         }
@@ -177,6 +183,8 @@ fn shown(visitor: &Visitor, report: &ImportReport) -> Markup {
         } @else {
             div.errors role="alert" {
                 h2 { (texts.with("import-failed", &[("count", report.failed.into())])) }
+                // On MongoDB a large file is stored in groups.
+                @if report.created + report.updated > 0 { p { (texts.with("import-partly", &counts)) } }
                 (places(visitor, &report.errors, report.errors_left_out))
             }
         }
@@ -190,13 +198,13 @@ fn places(visitor: &Visitor, errors: &[ReportError], left_out: usize) -> Markup 
     let texts = visitor.texts();
     let rest = errors.len().saturating_sub(SHOWN) + left_out;
     html! {
-        table.list lang="en" {
+        table.list {
             thead { tr {
                 th scope="col" { (texts.say("import-line")) } th scope="col" { (texts.say("field")) } th scope="col" { (texts.say("import-reason")) }
             } }
             tbody {
                 @for error in errors.iter().take(SHOWN) {
-                    tr { td.number { (error.line) } td { bdi { (error.field) } } td.whole { bdi { (error.reason) } } }
+                    tr { td.number { (error.line) } td { bdi { (error.field) } } td.whole lang="en" { bdi { (error.reason) } } }
                 }
             }
         }

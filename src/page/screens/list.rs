@@ -329,7 +329,7 @@ fn main(visitor: &Visitor, question: &Question, Shown { found, saved }: &Shown) 
             h1 { bdi { (object_type.label) } }
             p.actions {
                 @if may_add { a.button href={ (of_type(question.type_id())) "/new" } { (texts.say("new")) } }
-                @if may_add && visitor.may(IMPORT) { a.button.quiet href={ (of_type(question.type_id())) "/import" } { (texts.say("import")) } }
+                @if object_type.active && visitor.may(IMPORT) && (visitor.may(ADD) || visitor.may(EDIT)) { a.button.quiet href={ (of_type(question.type_id())) "/import" } { (texts.say("import")) } }
                 @if visitor.may(EDIT_TYPES) && visitor.may(VIEW_TYPES) { a.button.quiet href=(of_definition(question.type_id())) { (texts.say("definition")) } }
             }
         }

@@ -217,13 +217,14 @@ import-decimal = Dezimalzahlen
 import-dates = Datumsangaben
 import-true = Wörter für ja
 import-false = Wörter für nein
-import-again = Die Objekte noch einmal anlegen, obwohl diese Zeilen seit gestern importiert wurden
+import-again = Die Objekte noch einmal anlegen, obwohl diese Zeilen in den letzten 24 Stunden importiert wurden
 import-check = Nur prüfen
-import-would = Der Import würde { $created } Objekte anlegen, { $updated } ändern und { $unchanged } lassen, wie sie sind.
-import-did = { $created } neue Objekte, { $updated } geändert, { $unchanged } wie zuvor.
+import-would = Noch wurde nichts geändert. Neue Objekte: { $created }; geändert: { $updated }; wie zuvor: { $unchanged }.
+import-did = Importiert. Neue Objekte: { $created }; geändert: { $updated }; wie zuvor: { $unchanged }.
+import-partly = Davor gespeichert: { $created } neue Objekte, { $updated } geändert. Importieren Sie dieselben Zeilen noch einmal, um sie zu vervollständigen.
 import-failed = { $count ->
-    [one] { $count } Zeile kann nicht importiert werden. Nichts wurde geändert.
-   *[other] { $count } Zeilen können nicht importiert werden. Nichts wurde geändert.
+    [one] { $count } Zeile kann nicht importiert werden, daher wird keine importiert.
+   *[other] { $count } Zeilen können nicht importiert werden, daher wird keine importiert.
 }
 import-warnings = Bitte ansehen
 import-line = Zeile
@@ -232,7 +233,7 @@ import-more = { $count ->
     [one] { $count } weitere wird nicht gezeigt.
    *[other] { $count } weitere werden nicht gezeigt.
 }
-import-earlier = Diese Zeilen wurden seit gestern schon importiert. Jetzt wurde nichts geändert. Kreuzen Sie das Feld unten an, um ihre Objekte noch einmal anzulegen.
+import-earlier = Diese Zeilen wurden in den letzten 24 Stunden schon importiert. Jetzt wurde nichts geändert. Kreuzen Sie das Feld unten an, um ihre Objekte noch einmal anzulegen.
 saved = Gespeicherte Listen
 saved-name = Name
 saved-keep = Diese Liste speichern

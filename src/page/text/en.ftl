@@ -219,11 +219,12 @@ import-true = Words for yes
 import-false = Words for no
 import-again = Make the objects again, although these rows were imported within the last day
 import-check = Check only
-import-would = Import would make { $created } new objects, change { $updated }, and leave { $unchanged } as they are.
-import-did = { $created } new objects, { $updated } changed, { $unchanged } as they were.
+import-would = Nothing was changed yet. New objects: { $created }; changed: { $updated }; as they were: { $unchanged }.
+import-did = Imported. New objects: { $created }; changed: { $updated }; as they were: { $unchanged }.
+import-partly = Stored before that: { $created } new objects, { $updated } changed. Import the same rows again to complete them.
 import-failed = { $count ->
-    [one] { $count } row cannot be imported. Nothing was changed.
-   *[other] { $count } rows cannot be imported. Nothing was changed.
+    [one] { $count } row cannot be imported, so no row is.
+   *[other] { $count } rows cannot be imported, so no row is.
 }
 import-warnings = Please look at these
 import-line = Line

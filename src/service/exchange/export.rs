@@ -514,8 +514,8 @@ async fn on_disk(mut bytes: Bytes) -> Result<File, ServiceError> {
 /// When they do not fit into the form, and when there is no memory.
 pub async fn results_file(found: Documents, form: ExportForm) -> Result<Vec<u8>, ServiceError> {
     let write = move |means: &Means| {
-        // The documents are held by the request; the table has about their size, and each cell a delimiter.
-        means.hold(found.bytes().saturating_mul(2))?;
+        // The documents are held by the request; the table has about their size.
+        means.hold(found.bytes())?;
         let report = Report::of(found.iter());
         let written = report.and_then(|report| match form {
             ExportForm::Csv(style) => report.csv(style),

@@ -223,7 +223,16 @@ on_each_store! {
         assert_eq!(table.header[..3], ["_id.type", "_id.active", "n"]);
         assert_eq!(table.rows[1].1.iter().collect::<Vec<_>>(), [&*room.to_string(), "true", "1", ""]);
         let empty = json!({"pipeline": [{"$match": {"type_id": -1}}]});
-        assert_eq!(app.post("/objects/aggregate?format=csv", &empty).await.status, 200);
+        let none = app.post("/objects/aggregate?format=csv", &empty).await;
+        assert_eq!((none.status.as_u16(), none.text.as_str()), (200, ""));
+        // Names of members grow with the pipeline, and their paths must not.
+        let long = json!({"$reduce": {"input": {"$range": [0, 18]}, "initialValue": "n", "in": {"$concat": ["$$value", "$$value"]}}});
+        let many = json!({"$map": {"input": {"$range": [0, 100]}, "in": {"k": {"$toString": "$$this"}, "v": 1}}});
+        let named = json!({"$arrayToObject": [[{"k": long, "v": {"$arrayToObject": many}}]]});
+        let wide = json!({"pipeline": [{"$limit": 1}, {"$replaceWith": named}]});
+        app.post("/objects/aggregate?format=csv", &wide).await.error(400, "export_does_not_fit");
+        let same = json!({"pipeline": [{"$limit": 1}, {"$replaceWith": {"$literal": {"a": {"b": 1}, "a.b": 2}}}]});
+        app.post("/objects/aggregate?format=csv", &same).await.error(400, "export_does_not_fit");
         assert_eq!(app.post("/objects/aggregate?format=xlsx", &empty).await.status, 200);
         app.post("/objects/aggregate?format=xlsx&bom=true", &empty).await.error(400, "parameter_invalid");
     }

@@ -496,7 +496,8 @@ on_each_store! {
         for file in ["a\n\"open", ""] {
             propose("", file).await.error(400, "import_refused");
         }
-        propose("format=ndjson", "{}").await.error(400, "import_refused");
+        propose("", "a,a\n1,2\n").await.error(400, "import_refused");
+        propose("format=ndjson", "{}").await.error(400, "parameter_invalid");
         propose("name=no%20name", "a\n1\n").await.error(400, "parameter_invalid");
         propose("key=a", "a\n1\n").await.error(400, "parameter_invalid");
     }

@@ -22,15 +22,15 @@ on_each_store! {
         assert!(page.html.contains("web-&lt;2&gt;\tmany"), "{}", page.html);
         let right = form.with("rows", "Host name\tUnits\r\nweb-1\t1,5\r\nweb-2\t2\r\n");
         let checked = browser.submit(&right.clone().with("do", "check")).await;
-        checked.shows("Import would make 2 new objects");
+        checked.shows("New objects: 2; changed: 0");
         assert!(checked.html.contains("web-1\t1,5"), "{}", checked.html);
         assert_eq!(app.get("/objects/").await.json()["total"], 0);
-        browser.submit(&right.clone().with("do", "import")).await.shows("2 new objects");
+        browser.submit(&right.clone().with("do", "import")).await.shows("Imported. New objects: 2;");
         let again = browser.submit(&right.clone().with("do", "import")).await;
         assert_eq!(again.status, 409, "{}", again.text());
         again.shows("within the last day");
         let keyed = right.with("key", "hostname").with("rows", "hostname,units\nweb-1,7\nweb-2,2\n").with("do", "import");
-        browser.submit(&keyed).await.shows("1 changed");
+        browser.submit(&keyed).await.shows("changed: 1;");
         browser.page(&format!("/ui/types/{servers}?from.units=7&to.units=7")).await.shows("1 object found").shows("web-1");
         let empty = browser.submit(&keyed.with("rows", "")).await;
         assert_eq!(empty.status, 400);

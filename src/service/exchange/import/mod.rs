@@ -56,6 +56,9 @@ use crate::store::{StoreError, scope_version};
 /// How often an import is planned again when others change what it depends on.
 const ATTEMPTS: usize = 8;
 
+/// The bytes that a proposal takes for each row, in addition to the file.
+const COLUMN: usize = 112;
+
 /// Who imports.
 #[derive(Debug, Clone, Copy)]
 pub struct Importer<'a> {
@@ -255,8 +258,13 @@ pub async fn propose_type(
     file: Vec<u8>,
 ) -> Result<Result<serde_json::Value, Box<ImportReport>>, ServiceError> {
     let read = move |means: &Means| {
-        let table = rows::read_table(&file, &form, &locale, &|bytes| means.hold(bytes).is_ok())?;
-        Ok(proposal::propose(&name, author_id, &table, &locale))
+        let room = |bytes| means.hold(bytes).is_ok();
+        let table = rows::read_table(&file, &form, &locale, &room)?;
+        // The cells of a column, and the texts in them.
+        if !room(table.rows.len().saturating_mul(COLUMN)) {
+            return Err((1, "there is no memory for so large a file; send its first lines".to_owned()));
+        }
+        proposal::propose(&name, author_id, &table, &locale).map_err(|reason| (table.header_line, reason))
     };
     let proposed = admission::work(read).await.map_err(StoreError::from)?;
     Ok(proposed.map_err(|(line, reason)| {
