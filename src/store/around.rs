@@ -23,6 +23,9 @@ pub trait Around: Send + Sync + 'static {
     /// # Errors
     /// Those of [`Store::commit`].
     async fn commit_around(&self, unit: Unit) -> Result<Vec<u64>, StoreError>;
+
+    /// Ids of a collection were reserved through this store: the first of them, and how many.
+    fn note_reserved(&self, _collection: &str, _first: i64, _count: u32) {}
 }
 
 #[async_trait]
@@ -52,7 +55,9 @@ impl<S: Around> Store for S {
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
-        self.inner().reserve_ids(collection, count).await
+        let first = self.inner().reserve_ids(collection, count).await?;
+        self.note_reserved(collection, first, count);
+        Ok(first)
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {

@@ -116,7 +116,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Takes `count` consecutive `public_id`s out of the collection's counter and returns the first.
     ///
-    /// No two calls ever get the same id, on any instance. An id that was ever stored is never given again.
+    /// No two calls ever get the same id, on any instance. An id that was ever stored is never given again. One exception: a primary of
+    /// MongoDB that is lost can take along the last ids that it gave for single documents. Its successor can give them to another
+    /// instance, and of two units that store the same one, the later is refused as a duplicate.
     ///
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store is away.

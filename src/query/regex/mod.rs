@@ -80,6 +80,11 @@ impl Regex {
         &self.0.options
     }
 
+    /// The text that every match begins with; empty if none is known.
+    pub fn prefix(&self) -> &str {
+        if self.options().is_empty() { literal_prefix(self.pattern()) } else { "" }
+    }
+
     /// Whether it is a plain text, which is found in one pass.
     pub fn is_literal(&self) -> bool {
         self.0.literal.is_some()
@@ -118,6 +123,19 @@ impl Regex {
         }
         self.0.engine.is_match(text).map_err(|error| EvalError::new(51156, format!("/{}/: {error}", self.pattern())))
     }
+}
+
+/// The text that every match of the pattern begins with.
+fn literal_prefix(pattern: &str) -> &str {
+    let Some(anchored) = pattern.strip_prefix('^').filter(|rest| !rest.contains('|')) else { return "" };
+    let end = anchored.find(|c: char| ".^$*+?()[]{}\\#\0".contains(c) || c.is_whitespace()).unwrap_or(anchored.len());
+    let literal = &anchored[..end];
+    // The last character may be optional or repeated.
+    if anchored[end..].starts_with(['*', '?', '{']) {
+        let last = literal.chars().next_back().map_or(0, char::len_utf8);
+        return &literal[..literal.len() - last];
+    }
+    literal
 }
 
 /// Whether a character of a pattern means nothing but itself.

@@ -1,6 +1,6 @@
 //! A store that adds entries of the history to the units of changes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::heads::{self, Key};
 use super::kept::{last, newest_time};
 use super::past::TOO_MUCH;
 use super::rehearsal::rehearsed;
-use super::resources::resource_of;
+use super::resources::{RESOURCES, resource_of};
 use crate::admission::Ticket;
 use crate::clock::Clock;
 use crate::domain::document::integer;
@@ -47,6 +47,9 @@ const STAMPS: [&str; 2] = ["last_edit_time", "creation_time"];
 /// anything, and readers wait for missing sequences by the times of entries.
 const LONGEST_STEP: i64 = 10_000;
 
+/// The maximum number of reserved ids that are remembered until their documents are stored.
+const MOST_FRESH: usize = 10_000;
+
 /// The members that activating an object changes.
 const OF_ACTIVATION: [&str; 3] = ["active", "last_edit_time", "editor_id"];
 
@@ -61,6 +64,8 @@ pub struct Recorder {
     /// counter.
     floor: Mutex<Option<i64>>,
     newest: Newest,
+    /// Ids that were reserved one at a time, for documents that are not stored yet. No id is given twice, so none has an entry.
+    fresh: Mutex<HashSet<(&'static str, i64)>>,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
 }
@@ -97,8 +102,9 @@ impl Recorder {
     pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
         let recorded = Arc::new(watch::Sender::new(0));
         let feed = Feed::new(Arc::clone(&inner), Arc::clone(&recorded), max_time);
-        let (floor, newest, crowded) = (Mutex::default(), Newest::default(), Mutex::default());
-        (Arc::new(Self { inner, clock, max_time, recorded, floor, newest, crowded }), feed)
+        let (floor, newest) = (Mutex::default(), Newest::default());
+        let (fresh, crowded) = (Mutex::default(), Mutex::default());
+        (Arc::new(Self { inner, clock, max_time, recorded, floor, newest, fresh, crowded }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -106,9 +112,10 @@ impl Recorder {
         let author = author::current();
         let begun = if self.is_crowded() && removes_few(&unit) { Kept::Names } else { Kept::Documents };
         let mut kept = begun;
+        let fresh = self.take_fresh(&unit);
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
-            let Entries { changes, newest, set_back } = self.entries(&unit, &author, kept).await?;
+            let Entries { changes, newest, set_back } = self.entries(&unit, &fresh, &author, kept).await?;
             recorded.changes.extend(changes);
             match self.inner.commit(recorded).await {
                 Err(StoreError::NoRoom { .. }) if kept == Kept::Documents && removes_few(&unit) => {
@@ -117,6 +124,12 @@ impl Recorder {
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
                     if key == "sequence" {
                         *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    } else if let Some((of, _)) = fresh.first() {
+                        // A document was stored under the reserved id, and removed again.
+                        return Err(StoreError::Duplicate {
+                            collection: (*of).to_owned(),
+                            key: "public_id".to_owned(),
+                        });
                     }
                 }
                 Err(StoreError::Condition { index }) if index >= asked.conditions => return Err(StoreError::Stale),
@@ -140,6 +153,16 @@ impl Recorder {
             }
         }
         Err(StoreError::Stale)
+    }
+
+    /// The documents that the unit stores under ids that were just reserved: by collection and id.
+    fn take_fresh(&self, unit: &Unit) -> BTreeSet<(&'static str, i64)> {
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = unit.changes.iter().filter_map(|change| match change {
+            Change::Insert { collection, document } => Some((*collection, integer(document, "public_id")?)),
+            _ => None,
+        });
+        stored.filter(|key| fresh.remove(key)).collect()
     }
 
     fn note_crowded(&self) {
@@ -172,9 +195,16 @@ impl Recorder {
     }
 
     /// The entries of the unit's changes; nothing if nothing changes.
-    async fn entries(&self, unit: &Unit, author: &Author, kept: Kept) -> Result<Entries, StoreError> {
+    async fn entries(
+        &self,
+        unit: &Unit,
+        fresh: &BTreeSet<(&'static str, i64)>,
+        author: &Author,
+        kept: Kept,
+    ) -> Result<Entries, StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
-        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
+        let is_fresh = |key: &Key| fresh.iter().any(|(of, id)| resource_of(of) == Some(key.0) && *id == key.1);
+        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).filter(|key| !is_fresh(key)).collect();
         let heads = heads::of(&*self.inner, &keys, self.max_time).await?;
         let mut drafts: Vec<(Draft<'_>, Option<DateTime>)> = Vec::with_capacity(changes.len());
         let nobody = Author::default();
@@ -399,5 +429,17 @@ impl Around for Recorder {
             return Ok(vec![1; unit.changes.len()]);
         }
         if unit.changes.iter().any(is_recorded) { self.record(unit).await } else { self.inner.commit(unit).await }
+    }
+
+    fn note_reserved(&self, collection: &str, first: i64, count: u32) {
+        let Some((collection, _)) = RESOURCES.iter().find(|(name, _)| *name == collection).filter(|_| count == 1)
+        else {
+            return;
+        };
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        if fresh.len() >= MOST_FRESH {
+            fresh.clear();
+        }
+        fresh.insert((collection, first));
     }
 }

@@ -32,20 +32,30 @@ async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
 
 /// The documents that the query selects, and with `counts` how many there are in all.
 ///
-/// The server counts only if the page does not tell the number.
+/// The server counts only if the page does not tell the number, and nobody remembers it.
 async fn page(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     moment: Option<Timestamp>,
     collection: &str,
     query: &FindQuery,
     counts: bool,
 ) -> Result<Page, StoreError> {
     let started = Instant::now();
-    let documents = read::documents(inner, moment, collection, query).await?;
+    let remembered = async {
+        match moment {
+            None if counts => totals::remembered(inner, collection, &query.filter).await,
+            _ => Ok(None),
+        }
+    };
+    let (documents, remembered) = tokio::join!(read::documents(inner, moment, collection, query), remembered);
+    let documents = documents?;
     let left = query.max_time.saturating_sub(started.elapsed());
     let total = match totals::total_from(query, documents.len() as u64) {
         Some(total) => total,
-        None if counts => totals::count(inner, moment, collection, &query.filter, left).await?,
+        None if counts => match remembered? {
+            Some(total) => total,
+            None => totals::count(inner, moment, collection, &query.filter, left).await?,
+        },
         None => 0,
     };
     // The server tells the work of a query only in `explain`, which would run it again.

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
 use bson::{Bson, doc, rawdoc};
 use mongodb::ClientSession;
-use mongodb::options::Collation;
 
 use super::Inner;
+use super::connect::exact;
 use super::error::{Failure, at, refused};
 use super::footprint::{Footprint, by_id, id_bytes};
 use crate::query::{Filter, Update};
+use crate::store::collections::LOGS;
 use crate::store::{Change, StoreError, Unit};
 
 /// Changes of one collection that one command makes.
@@ -57,7 +58,9 @@ pub(super) fn statements<'a>(
     }
     let is_ordered = units.iter().any(|unit| Footprint::of(unit).is_ordered);
     if !is_ordered {
-        single.sort_by_key(|statement| (statement.work.rank(), statement.collection));
+        // A document that is there already is found before an entry of it: then its counter catches up.
+        let order = |it: &Statement<'_>| (it.work.rank(), it.collection == LOGS, it.collection);
+        single.sort_by_key(order);
     }
     let mut joined: Vec<Statement<'a>> = Vec::new();
     for next in single {
@@ -266,9 +269,4 @@ fn is_same(stored: &RawDocument, before: &RawDocument) -> bool {
 fn id_of(document: &RawDocument) -> Result<Bson, StoreError> {
     let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
     id.ok_or_else(|| StoreError::Corrupt { what: "a document without _id".to_owned() })
-}
-
-/// Strings are equal only when all their bytes are, whatever collation an operator gave the collection.
-fn exact() -> Collation {
-    Collation::builder().locale("simple").build()
 }

@@ -20,7 +20,7 @@ use mongodb::ClientSession;
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
 use super::Inner;
-use super::counters::{catch_up, public_id, raise};
+use super::counters::{catch_up, ids_of_insertions, raise, raise_anyway};
 use super::error::{Failure, command_error, unavailable};
 use super::footprint::{Footprint, changed_collections};
 use super::order::{self, Beat};
@@ -60,11 +60,9 @@ pub(super) async fn commit(inner: &Arc<Inner>, unit: Unit) -> Result<Vec<u64>, S
 /// The counter moves past a `public_id` that the client chose, before its document is stored.
 async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreError> {
     let mut highest: Vec<(&str, i64)> = Vec::new();
-    for change in changes {
-        let Change::Insert { collection, document } = change else { continue };
-        let Some(id) = public_id(document) else { continue };
+    for (collection, id) in ids_of_insertions(changes) {
         match highest.last_mut() {
-            Some((of, highest)) if of == collection => *highest = id.max(*highest),
+            Some((of, highest)) if *of == collection => *highest = id.max(*highest),
             _ => highest.push((collection, id)),
         }
     }
@@ -78,21 +76,25 @@ async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreEr
 async fn serve(inner: Arc<Inner>) {
     let mut waiting: VecDeque<Waiter> = VecDeque::new();
     let mut session = None;
+    let serving = inner.waiting.serving();
     loop {
         waiting.extend(if waiting.is_empty() { inner.waiting.next() } else { inner.waiting.more() });
         let group = next_group(&mut waiting);
         if group.is_empty() {
-            return;
+            return serving.end();
         }
-        let client = inner.database.client();
-        let own = match session.take() {
-            Some(session) => Ok(session),
-            None => client.start_session().await.map_err(|error| command_error(&error)),
-        };
-        match own {
+        match session_or(&inner, session.take()).await {
             Ok(own) => session = together(&inner, own, group).await,
             Err(error) => refuse(group, &error),
         }
+    }
+}
+
+/// This session, or a new one.
+async fn session_or(inner: &Inner, session: Option<ClientSession>) -> Result<ClientSession, StoreError> {
+    match session {
+        Some(session) => Ok(session),
+        None => inner.database.client().start_session().await.map_err(|error| command_error(&error)),
     }
 }
 
@@ -117,6 +119,21 @@ async fn together(inner: &Arc<Inner>, mut session: ClientSession, mut group: Vec
                 }
                 continue;
             }
+            Err(Refused::Behind(counters)) => {
+                // A lost primary took them back.
+                for (collection, id) in counters {
+                    if let Err(error) = raise_anyway(inner, collection, id).await {
+                        refuse(group, &error);
+                        return None;
+                    }
+                }
+                continue;
+            }
+            // Carried out again, its units could find their own changes.
+            Err(Refused::Unsure(failure)) => {
+                refuse(group, &unavailable(format!("a transaction may have taken effect: {failure}")));
+                return None;
+            }
             Err(Refused::All(failure)) => failure,
         };
         if !failure.has_label(TRANSIENT_TRANSACTION_ERROR) {
@@ -139,15 +156,24 @@ async fn each(
     mut group: Vec<Waiter>,
     failure: Failure,
 ) -> Option<ClientSession> {
+    let error = failure.into_store_error(&inner.indexes);
     if group.len() == 1 {
-        group.remove(0).reply(Err(failure.into_store_error(&inner.indexes)));
+        group.remove(0).reply(Err(error));
         return None;
     }
-    let mut session = Some(session);
+    if matches!(error, StoreError::Unavailable { .. }) {
+        refuse(group, &error);
+        return None;
+    }
+    let (began, mut session) = (Instant::now(), Some(session));
     for waiter in group {
-        match session.take() {
-            Some(own) => session = Box::pin(together(inner, own, vec![waiter])).await,
-            None => refuse(vec![waiter], &unavailable(format!("a unit before it failed: {failure}"))),
+        let own = match session.take() {
+            None if began.elapsed() >= BUDGET => Err(unavailable("units before it took too long")),
+            own => session_or(inner, own).await,
+        };
+        match own {
+            Ok(own) => session = Box::pin(together(inner, own, vec![waiter])).await,
+            Err(error) => waiter.reply(Err(error)),
         }
     }
     session

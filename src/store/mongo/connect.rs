@@ -5,7 +5,9 @@ use std::time::Duration;
 use bson::doc;
 use mongodb::event::EventHandler;
 use mongodb::event::cmap::CmapEvent;
-use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+use mongodb::options::{
+    Acknowledgment, ClientOptions, Collation, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
+};
 use mongodb::{Client, Database};
 
 use super::error::{UNINITIATED, connect_error, unavailable};
@@ -108,6 +110,11 @@ pub(super) async fn open(
 /// Confirmed by a majority, from their disks.
 pub(super) fn write_concern(options: &MongoOptions) -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(options.write_timeout).build()
+}
+
+/// Strings are equal only when all their bytes are, whatever collation an operator gave the collection.
+pub(super) fn exact() -> Collation {
+    Collation::builder().locale("simple").build()
 }
 
 /// Notifies the epoch when connections broke: the server may be another one afterwards.

@@ -1,8 +1,14 @@
 //! The counters that `public_id`s come from: one document a collection in `service.counters`.
 //!
-//! A counter's `value` is the largest `public_id` given or stored so far. It only grows. It is raised *before* a
-//! document with a larger id is stored, so no stored id is ever given again. Concurrent callers of one process share
-//! one step of the counter, so that its one document does not limit the rate of inserts. The numbers have no gaps.
+//! A counter's `value` is the largest `public_id` given or stored so far. It is raised *before* a document with a larger id is
+//! stored, so no stored id is ever given again. Concurrent callers of one process share one step of the counter, so that its one
+//! document does not limit the rate of inserts. The numbers have no gaps.
+//!
+//! On a replica set, a step for single ids does not wait for disks. The transaction that stores such an id reads the counter
+//! (see [`conditions`](super::conditions)) and takes effect only if the counter has it; so the step is on the disks when the
+//! document is. A primary that is lost between the two takes its last steps along. A process that had them raises the counter
+//! before it takes others. Other instances can get the same ids: of two units that then store one id, the later one is refused,
+//! and the service takes another id for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,10 +19,11 @@ use bson::{Bson, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::ReturnDocument;
 
 use super::Inner;
+use super::connect::Topology;
 use super::error::{command_error, is_duplicate, unavailable};
-use super::rounds::{Rounds, refuse};
+use super::rounds::{Asker, Rounds, refuse};
 use super::waiting::query_bound;
-use crate::store::StoreError;
+use crate::store::{Change, StoreError};
 
 pub(super) use crate::store::copying::COUNTERS;
 
@@ -36,6 +43,8 @@ struct Counter {
     wanted: Rounds<u32, i64>,
     /// The stored value is at least this.
     floor: AtomicI64,
+    /// The largest number that this process was given.
+    given: AtomicI64,
 }
 
 impl Counters {
@@ -53,47 +62,51 @@ pub(super) async fn reserve(inner: &Arc<Inner>, collection: &str, count: u32) ->
     let counter = inner.counters.counter(collection);
     let place = counter.wanted.join(count);
     if place.serves {
-        tokio::spawn(serve(Arc::clone(inner), Arc::clone(&counter), collection.to_owned()));
+        let (inner, counter, collection) = (Arc::clone(inner), Arc::clone(&counter), collection.to_owned());
+        tokio::spawn(async move { counter.wanted.serve(|round| give(&inner, &counter, &collection, round)).await });
     }
     place.answer().await
 }
 
-async fn serve(inner: Arc<Inner>, counter: Arc<Counter>, collection: String) {
-    loop {
-        let round = counter.wanted.next();
-        if round.is_empty() {
-            return;
-        }
-        let total = round.iter().map(|waiting| i64::from(waiting.question)).sum();
-        // A repeated call skips numbers, and gives none twice.
-        let step = || {
-            let (inner, collection) = (Arc::clone(&inner), collection.clone());
-            async move {
-                let last = advance(&inner, &collection, total).await?;
-                lead(&inner, &collection, last).await?;
-                Ok(last)
+/// Takes one step of the counter for all who want numbers.
+async fn give(inner: &Arc<Inner>, counter: &Counter, collection: &str, round: Vec<Asker<u32, i64>>) {
+    let total = round.iter().map(|waiting| i64::from(waiting.question)).sum();
+    let waits_for_disks = inner.topology == Topology::Sharded || round.iter().any(|waiting| waiting.question > 1);
+    let given = counter.given.load(Ordering::Relaxed);
+    // A repeated call skips numbers, and gives none twice.
+    let step = || {
+        let (inner, collection) = (Arc::clone(inner), collection.to_owned());
+        async move {
+            let mut last = advance(&inner, &collection, total, waits_for_disks).await?;
+            if last - total < given {
+                // A lost primary took back numbers that it had given.
+                raise_anyway(&inner, &collection, given).await?;
+                last = advance(&inner, &collection, total, waits_for_disks).await?;
             }
-        };
-        match inner.presence.ask(query_bound(inner.write_bound()), step).await {
-            Ok(last) => {
-                counter.floor.fetch_max(last, Ordering::Relaxed);
-                let mut next = last - total + 1;
-                for waiting in round {
-                    let first = next;
-                    next += i64::from(waiting.question);
-                    waiting.reply(Ok(first));
-                }
-            }
-            Err(error) => refuse(round, &error),
+            lead(&inner, &collection, last).await?;
+            Ok(last)
         }
+    };
+    match inner.presence.ask(query_bound(inner.write_bound()), step).await {
+        Ok(last) => {
+            counter.floor.fetch_max(last, Ordering::Relaxed);
+            counter.given.fetch_max(last, Ordering::Relaxed);
+            let mut next = last - total + 1;
+            for waiting in round {
+                let first = next;
+                next += i64::from(waiting.question);
+                waiting.reply(Ok(first));
+            }
+        }
+        Err(error) => refuse(round, &error),
     }
 }
 
 /// Moves the counter on by `step` and returns its new value.
-async fn advance(inner: &Inner, collection: &str, step: i64) -> Result<i64, StoreError> {
+async fn advance(inner: &Inner, collection: &str, step: i64, waits_for_disks: bool) -> Result<i64, StoreError> {
+    let counters = if waits_for_disks { inner.collection(COUNTERS) } else { inner.unjournaled(COUNTERS) };
     for _ in 0..ATTEMPTS {
-        let counter = inner
-            .collection(COUNTERS)
+        let counter = counters
             .find_one_and_update(doc! { "_id": collection }, doc! { "$inc": { "value": step } })
             .return_document(ReturnDocument::After)
             .max_time(MAX_TIME)
@@ -109,10 +122,14 @@ async fn advance(inner: &Inner, collection: &str, step: i64) -> Result<i64, Stor
 
 /// Raises the counter to at least `value`, before a document with that `public_id` is stored.
 pub(super) async fn raise(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {
-    let counter = inner.counters.counter(collection);
-    if counter.floor.load(Ordering::Relaxed) >= value {
+    if inner.counters.counter(collection).floor.load(Ordering::Relaxed) >= value {
         return Ok(());
     }
+    raise_anyway(inner, collection, value).await
+}
+
+/// The same, whatever this process knows of the counter.
+pub(super) async fn raise_anyway(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {
     let raised = inner
         .collection(COUNTERS)
         .update_one(doc! { "_id": collection }, doc! { "$max": { "value": value } })
@@ -123,7 +140,7 @@ pub(super) async fn raise(inner: &Inner, collection: &str, value: i64) -> Result
         raise_to(inner, collection, value.max(largest)).await?;
     }
     lead(inner, collection, value).await?;
-    counter.floor.fetch_max(value, Ordering::Relaxed);
+    inner.counters.counter(collection).floor.fetch_max(value, Ordering::Relaxed);
     Ok(())
 }
 
@@ -181,12 +198,20 @@ async fn largest(inner: &Inner, collection: &str) -> Result<i64, StoreError> {
     found.map_or(Ok(0), |document| value_of(&document, "public_id", collection))
 }
 
-fn value_of(document: &bson::RawDocument, member: &str, collection: &str) -> Result<i64, StoreError> {
+pub(super) fn value_of(document: &bson::RawDocument, member: &str, collection: &str) -> Result<i64, StoreError> {
     let value = document.get(member).ok().flatten().and_then(|value| Bson::try_from(value).ok());
     value
         .as_ref()
         .and_then(whole_number)
         .ok_or_else(|| StoreError::Corrupt { what: format!("the counter of the ids of {collection}") })
+}
+
+/// The ids of the documents that changes insert, with their collections.
+pub(super) fn ids_of_insertions(changes: &[Change]) -> impl Iterator<Item = (&'static str, i64)> {
+    changes.iter().filter_map(|change| match change {
+        Change::Insert { collection, document } => Some((*collection, public_id(document)?)),
+        _ => None,
+    })
 }
 
 /// The `public_id` of a document.

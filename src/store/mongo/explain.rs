@@ -6,6 +6,7 @@
 //! A guard is not shown. The figures of a guarded query come from the query itself, and the plan from its question alone, for
 //! which nothing is run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
@@ -14,6 +15,7 @@ use super::Inner;
 use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
+use super::planned::planned;
 use super::read;
 use super::totals::{self, total_from};
 use crate::store::question::{Split, is_by_field, unguarded};
@@ -22,7 +24,7 @@ use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Ste
 /// Runs the plain part of the query and returns how it was answered. A page that is evaluated in the service has other figures
 /// than its plain part: these are in `evaluated`, what it returns and how many match.
 pub(super) async fn explain(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     collection: &str,
     query: &FindQuery,
     evaluated: Option<(u64, u64)>,
@@ -71,7 +73,7 @@ pub(super) async fn explain(
 
 /// Counts as a list does, and adds the work of the count.
 async fn add_total(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     collection: &str,
     query: &FindQuery,
     explanation: &mut Explanation,
@@ -82,7 +84,9 @@ async fn add_total(
         explanation.total_from = TotalFrom::Collection;
         return Ok(());
     }
-    let counted = run(inner, doc! { "count": collection, "query": filter }, "executionStats", query.max_time).await?;
+    let counted =
+        run(inner, doc! { "count": collection, "query": planned(&query.filter) }, "executionStats", query.max_time)
+            .await?;
     let counting = Stats::of(&counted);
     explanation.total_from = if counting.documents == 0 { TotalFrom::Keys } else { TotalFrom::Documents };
     add(&mut explanation.keys_examined, counting.keys);

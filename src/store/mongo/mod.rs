@@ -24,6 +24,7 @@ mod indexes;
 mod inspect;
 mod keeper;
 mod order;
+mod planned;
 mod presence;
 mod read;
 mod revision;

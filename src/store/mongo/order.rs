@@ -62,6 +62,14 @@ pub(super) async fn advance<'a>(
     Ok(value.ok_or_else(corrupt)? - count + 1)
 }
 
+/// How many transactions have taken effect.
+pub(super) async fn units(inner: &Inner) -> Result<i64, StoreError> {
+    let counters = inner.collection(COUNTERS);
+    let order = counters.find_one(doc! { "_id": HISTORY }).max_time(inner.write_bound()).await;
+    let order = order.map_err(|error| command_error(&error))?;
+    Ok(order.and_then(|order| order.get_i64("units").ok()).unwrap_or_default())
+}
+
 /// What this process knows of itself and others as writers.
 #[derive(Debug, Default)]
 pub(super) struct Writers {

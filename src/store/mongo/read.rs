@@ -13,6 +13,7 @@ use mongodb::error::Error;
 use super::Inner;
 use super::connect::Topology;
 use super::error::{is_away, is_snapshot_lost, query_error};
+use super::planned::planned;
 use crate::query::{Filter, Node, Test, keys_beside};
 use crate::store::question::{KEYS, is_by_field};
 use crate::store::{CHUNK_BYTES, CHUNK_DOCUMENTS, Documents, FindQuery, StoreError};
@@ -173,7 +174,7 @@ pub(super) fn command(collection: &str, query: &FindQuery) -> Document {
     if is_by_field(&query.sort) {
         return stages_command(collection, &by_field(query));
     }
-    let mut command = doc! { "find": collection, "filter": query.filter.document() };
+    let mut command = doc! { "find": collection, "filter": planned(&query.filter) };
     if let Some(projection) = &query.projection {
         command.insert("projection", projection.document());
     }
@@ -211,7 +212,7 @@ pub(super) fn plain_order(query: &FindQuery) -> Document {
 fn by_field(query: &FindQuery) -> Vec<Document> {
     let (values, order) = keys_beside(&query.sort, "keys", "document.");
     let mut stages = vec![
-        doc! { "$match": query.filter.document() },
+        doc! { "$match": planned(&query.filter) },
         doc! { "$replaceWith": { "document": "$$ROOT", "keys": values } },
         doc! { "$sort": order },
     ];

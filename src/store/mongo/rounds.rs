@@ -67,9 +67,44 @@ impl<Q, A> Rounds<Q, A> {
         std::mem::take(&mut queue.waiting)
     }
 
+    /// Serves the queue with an answer to each round, until nobody waits.
+    pub(super) async fn serve<F: Future<Output = ()>>(&self, answer: impl Fn(Vec<Asker<Q, A>>) -> F) {
+        let serving = self.serving();
+        loop {
+            let round = self.next();
+            if round.is_empty() {
+                return serving.end();
+            }
+            answer(round).await;
+        }
+    }
+
+    /// To be kept by who serves the queue, until nobody waits.
+    pub(super) fn serving(&self) -> Serving<'_, Q, A> {
+        Serving(self)
+    }
+
     /// The callers who came meanwhile; the queue stays served.
     pub(super) fn more(&self) -> Vec<Asker<Q, A>> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+    }
+}
+
+/// If a panic or the end of a runtime stops who serves, those who wait are given up, and the next caller serves the queue.
+pub(super) struct Serving<'r, Q, A>(&'r Rounds<Q, A>);
+
+impl<Q, A> Serving<'_, Q, A> {
+    /// Nobody waits: the next caller may serve the queue already.
+    pub(super) fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<Q, A> Drop for Serving<'_, Q, A> {
+    fn drop(&mut self) {
+        let mut queue = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.served = false;
+        queue.waiting.clear();
     }
 }
 
@@ -92,6 +127,8 @@ pub(super) fn refuse<Q, A>(round: Vec<Asker<Q, A>>, error: &StoreError) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[tokio::test]
@@ -110,5 +147,22 @@ mod tests {
         assert_eq!(answers, [2, 4]);
         assert!(rounds.next().is_empty());
         assert!(rounds.join(3).serves, "nobody serves it after an empty round");
+    }
+
+    #[tokio::test]
+    async fn somebody_else_serves_after_one_who_was_stopped() {
+        let rounds = Arc::new(Rounds::<u32, u32>::default());
+        let place = rounds.join(1);
+        let serving = Arc::clone(&rounds);
+        let broken = tokio::spawn(async move { serving.serve(|_| async { panic!("a defect") }).await });
+        assert!(broken.await.is_err() && place.answer().await.is_err());
+        let place = rounds.join(2);
+        assert!(place.serves);
+        let serving = Arc::clone(&rounds);
+        let stopped = tokio::spawn(async move { serving.serve(|_| std::future::pending()).await });
+        tokio::task::yield_now().await;
+        stopped.abort();
+        assert!(stopped.await.is_err() && place.answer().await.is_err());
+        assert!(rounds.join(3).serves);
     }
 }

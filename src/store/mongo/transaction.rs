@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
 use mongodb::ClientSession;
-use mongodb::error::UNKNOWN_TRANSACTION_COMMIT_RESULT;
+use mongodb::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
 use super::change::{Statement, statements};
@@ -16,12 +16,16 @@ use super::{Inner, order};
 use crate::store::copying::COUNTERS;
 use crate::store::{Change, StoreError, Unit};
 
-/// Why a transaction did not take effect.
+/// Why a transaction did not take effect, or may not have.
 pub(super) enum Refused {
     /// This unit is refused; the others may take effect without it.
     Unit(usize, StoreError),
     /// All of them.
     All(Failure),
+    /// All of them, until the counters of these collections are raised.
+    Behind(Vec<(&'static str, i64)>),
+    /// All of them, and the commit may have taken effect.
+    Unsure(Failure),
 }
 
 impl From<Failure> for Refused {
@@ -42,7 +46,7 @@ pub(super) async fn attempt(
     session.start_transaction().with_options(options(inner)).await.map_err(at(COUNTERS))?;
     match body(inner, session, units).await {
         Ok(touched) => {
-            commit(session, until).await?;
+            commit(session, until.max(Instant::now() + inner.write_bound())).await?;
             Ok(touched)
         }
         Err(refused) => {
@@ -59,8 +63,11 @@ async fn body(inner: &Inner, session: &mut ClientSession, units: &[&Unit]) -> Re
         _ => None,
     });
     let mut next = order::advance(inner, session, numbered).await?;
-    let mut checked = Checked::default();
-    checked.find_named(inner, session, units.iter().flat_map(|unit| &unit.conditions)).await?;
+    let checked = Checked::of(inner, session, units).await?;
+    let behind = checked.behind(units, inner.topology);
+    if !behind.is_empty() {
+        return Err(Refused::Behind(behind));
+    }
     for (index, unit) in units.iter().enumerate() {
         if let Err(failure) = checked.check(inner, session, &unit.conditions).await {
             return Err(of_unit(index, failure));
@@ -117,14 +124,15 @@ fn options(inner: &Inner) -> TransactionOptions {
 }
 
 /// Commits, and repeats the commit if the answer was lost. The server recognises the same commit.
-async fn commit(session: &mut ClientSession, until: Instant) -> Result<(), Failure> {
+async fn commit(session: &mut ClientSession, until: Instant) -> Result<(), Refused> {
     loop {
         match session.commit_transaction().await {
             Ok(()) => return Ok(()),
             Err(error) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) && Instant::now() < until => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            Err(error) => return Err(at(COUNTERS)(error)),
+            Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => return Err(at(COUNTERS)(error).into()),
+            Err(error) => return Err(Refused::Unsure(at(COUNTERS)(error))),
         }
     }
 }

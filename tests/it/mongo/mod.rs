@@ -2,6 +2,7 @@
 
 mod away;
 mod building;
+mod commands;
 mod deployment;
 mod dumps;
 mod late_types;
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
-use bson::rawdoc;
+use bson::{Document, doc, rawdoc};
+use futures::TryStreamExt;
 use inventory_service::query::Filter;
 use inventory_service::store::collections::{ALL, OBJECTS, TYPES};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
@@ -43,6 +45,24 @@ async fn connect(uri: &str) -> Arc<MongoStore> {
 async fn database(server: &Mongod, uri: &str) -> mongodb::Database {
     let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("the URI names a database");
     server.client().await.database(name)
+}
+
+/// The commands that the server got on this database during the work, except those that wait for changes.
+async fn commands_of<T>(database: &mongodb::Database, work: impl Future<Output = T>) -> Vec<Document> {
+    let list = database.collection::<Document>("system.profile");
+    list.drop().await.expect("no list, or an old one");
+    database.run_command(doc! { "profile": 2 }).await.expect("the server keeps a list");
+    work.await;
+    database.run_command(doc! { "profile": 0 }).await.expect("the server stops it");
+    let of_others = doc! { "$or": [
+        { "op": "getmore" },
+        { "ns": format!("{}.service.writers", database.name()) },
+        { "command.pipeline.$changeStream": { "$exists": true } },
+        { "command.profile": { "$exists": true } },
+        { "command.listIndexes": { "$exists": true } },
+    ] };
+    let commands = list.find(doc! { "$nor": [of_others] }).sort(doc! { "$natural": 1 }).await.expect("the list");
+    commands.try_collect().await.expect("the list")
 }
 
 fn object(public_id: i64, type_id: i64) -> RawDocumentBuf {

@@ -3,12 +3,14 @@
 use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc, rawdoc};
-use inventory_service::query::{Filter, Sort, Update};
-use inventory_service::store::collections::{CATEGORIES, OBJECTS, TYPES};
+use futures::future::join_all;
+use inventory_service::query::{Filter, Limits, Sort, Update};
+use inventory_service::store::collections::{ALL, CATEGORIES, OBJECTS, TYPES};
 use inventory_service::store::mongo::MongoStore;
 use inventory_service::store::{Change, Condition, Store, StoreError, Unit};
 
-use super::{all, count, database, insert, object, object_type, store_on, type_exists};
+use super::{all, commands_of, connect, count, database, insert, object, object_type, store_on, type_exists};
+use crate::support::mongod::{Deployment, Mongod, program};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing() {
@@ -155,19 +157,57 @@ async fn the_documents_that_a_unit_relies_on_are_asked_for_together() {
     let there = (1..=50).map(|id| insert(OBJECTS, object(id, 1))).collect();
     store.commit(Unit { conditions: Vec::new(), changes: there }).await.expect("new objects");
     let database = database(server, &uri).await;
-    database.run_command(doc! { "profile": 2 }).await.expect("the server notes questions");
     let exists = |id: i64| Condition::Exists { collection: OBJECTS, filter: Filter::equals("public_id", id) };
     let conditions: Vec<Condition> = (1..=50).map(exists).collect();
     let changes = vec![insert(OBJECTS, object(60, 1)), insert(OBJECTS, object(61, 1))];
-    store.commit(Unit { conditions: conditions.clone(), changes }).await.expect("all of them are there");
-    let asked = doc! { "op": "query", "ns": format!("{}.{OBJECTS}", database.name()) };
-    let notes = database.collection::<Document>("system.profile");
-    let questions = notes.count_documents(asked).await.expect("a number");
-    assert!(questions < 5, "{questions} questions");
-    database.run_command(doc! { "profile": 0 }).await.expect("it stops");
+    let unit = Unit { conditions: conditions.clone(), changes };
+    let commands = commands_of(&database, async { store.commit(unit).await.expect("all of them are there") }).await;
+    let counters = format!("{}.service.counters", database.name());
+    let of_counters = commands.iter().filter(|command| command.get_str("ns").is_ok_and(|ns| ns == counters)).count();
+    // The order, what the unit relies on, and the insertion. Before it, the counter is raised.
+    assert!(of_counters <= 3 && commands.len() <= 4, "{commands:#?}");
     let missing = [&conditions[..7], &[exists(99)], &conditions[7..]].concat();
     let refused = store.commit(Unit { conditions: missing, changes: vec![insert(OBJECTS, object(62, 1))] }).await;
     assert!(matches!(refused, Err(StoreError::Condition { index: 7 })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_may_have_taken_effect_are_not_carried_out_again() {
+    let Some(program) = program() else { return };
+    let server = Mongod::start_with_failpoints(program, Deployment::ReplicaSet).await;
+    let store = connect(&server.fresh_uri()).await;
+    store.prepare(ALL).await.expect("the collections can be made");
+    // The transaction takes effect, and the server does not know whether the majority has it.
+    let data =
+        doc! { "failCommands": ["commitTransaction"], "writeConcernError": { "code": 11601, "errmsg": "interrupted" } };
+    let command = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data };
+    let admin = server.client().await.database("admin");
+    admin.run_command(command).await.expect("the server has failpoints");
+    // The first one has a transaction of its own, and the others share the next one.
+    let units = (1..=4_i64).map(|id| store.commit(Unit::of(insert(OBJECTS, object(id, 1)))));
+    for outcome in join_all(units).await {
+        assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
+    }
+    admin.run_command(doc! { "configureFailPoint": "failCommand", "mode": "off" }).await.expect("it ends");
+    store.commit(Unit::of(insert(OBJECTS, object(5, 1)))).await.expect("the majority has it, and all before it");
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_that_the_server_cannot_answer_leaves_the_others() {
+    let Some((store, ..)) = store_on().await else { return };
+    let kind = rawdoc! { "_id": ObjectId::new(), "public_id": 1_i64, "name": "a", "parts": 0 };
+    store.commit(Unit::of(insert(TYPES, kind))).await.expect("new");
+    let quotient = doc! { "$expr": { "$eq": [{ "$divide": [1, "$parts"] }, 1] } };
+    let filter = Filter::parse(&quotient, &Limits::NONE).expect("a filter");
+    let relies = Condition::None { collection: TYPES, filter };
+    let broken = Unit { conditions: vec![relies], changes: vec![insert(OBJECTS, object(2, 1))] };
+    let sound = (3..=9_i64).map(|id| Unit::of(insert(OBJECTS, object(id, 1))));
+    let first = Unit::of(insert(OBJECTS, object(100, 1)));
+    let units = [first, broken].into_iter().chain(sound).map(|unit| store.commit(unit));
+    let outcomes = join_all(units).await;
+    let refused: Vec<usize> = (0..outcomes.len()).filter(|index| outcomes[*index].is_err()).collect();
+    assert_eq!(refused, [1], "{outcomes:?}");
 }
 
 async fn snapshot(store: &MongoStore) -> Vec<Vec<u8>> {

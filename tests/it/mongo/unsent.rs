@@ -2,11 +2,10 @@
 //!
 //! All questions here are harmless to every server.
 
-use bson::{Document, doc};
-use futures::TryStreamExt;
+use bson::Document;
 use serde_json::{Value, json};
 
-use super::database;
+use super::{commands_of, database};
 use crate::support::app::TestApp;
 use crate::support::mongod::{Deployment, shared};
 
@@ -38,15 +37,14 @@ async fn what_takes_too_much_or_could_crash_a_server_is_not_sent() {
     let of_type = app.create_type("thing", &[("text", "text")]).await;
     app.create_object(of_type, &json!({"text": "a"})).await;
     let database = database(server, &uri).await;
-    database.run_command(doc! { "profile": 2 }).await.expect("the server keeps a list");
-    for (path, question, status) in unsent() {
-        let answer = app.post(&format!("/objects/{path}"), &question).await;
-        assert_eq!(answer.status, status, "{question}: {}", answer.text);
-    }
-    app.post("/objects/query", &json!({"filter": {"text": format!("{MARK} no more")}})).await;
-    database.run_command(doc! { "profile": 0 }).await.expect("the server stops it");
-    let list = database.collection::<Document>("system.profile").find(doc! {}).await.expect("the list");
-    let commands: Vec<Document> = list.try_collect().await.expect("the list");
+    let ask = async {
+        for (path, question, status) in unsent() {
+            let answer = app.post(&format!("/objects/{path}"), &question).await;
+            assert_eq!(answer.status, status, "{question}: {}", answer.text);
+        }
+        app.post("/objects/query", &json!({"filter": {"text": format!("{MARK} no more")}})).await;
+    };
+    let commands = commands_of(&database, ask).await;
     let marked: Vec<&Document> = commands.iter().filter(|command| command.to_string().contains(MARK)).collect();
     assert!(!marked.is_empty(), "the server lists nothing that it was asked");
     assert!(marked.iter().all(|command| command.to_string().contains("no more")), "{marked:#?}");

@@ -59,7 +59,8 @@ impl ImportNote {
     ) -> Result<(), ServiceError> {
         let count = rows.list.iter().filter(|row| row.public_id.is_none()).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
+        // The note keeps them, and compares nothing. A lost primary takes back steps for single ids alone.
+        let first = services.store.reserve_ids(Objects::COLLECTION, count.max(2)).await?;
         let note = raw(&doc! {"_id": self.name.as_str(), "first_id": first, "begun": now});
         let change = Change::Insert { collection: collections::IMPORTS, document: note };
         match services.store.commit(Unit::of(change)).await {

@@ -189,21 +189,8 @@ fn one_of(set: &InSet) -> Option<KeyBounds> {
 
 /// Texts that may match, and stored regular expressions, which equal themselves.
 fn matching(regex: &Regex) -> KeyBounds {
-    let prefix = if regex.options().is_empty() { literal_prefix(regex.pattern()) } else { "" };
+    let prefix = regex.prefix();
     let mut start = vec![kind::STRING];
     start.extend_from_slice(prefix.as_bytes());
     KeyBounds::of(vec![Span::between(start.clone(), after(&start)), Span::of_kind(kind::REGEX)], false)
-}
-
-/// The text that every match of the pattern begins with.
-fn literal_prefix(pattern: &str) -> &str {
-    let Some(anchored) = pattern.strip_prefix('^').filter(|rest| !rest.contains('|')) else { return "" };
-    let end = anchored.find(|c: char| ".^$*+?()[]{}\\#\0".contains(c) || c.is_whitespace()).unwrap_or(anchored.len());
-    let literal = &anchored[..end];
-    // The last character may be optional or repeated.
-    if anchored[end..].starts_with(['*', '?', '{']) {
-        let last = literal.chars().next_back().map_or(0, char::len_utf8);
-        return &literal[..literal.len() - last];
-    }
-    literal
 }
