@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc};
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::query::{Filter, Limits, Sort};
 use inventory_service::store::collections::{LOGS, OBJECTS};
 use inventory_service::store::{FindQuery, KeyUse, Step, Store, Unit};
@@ -113,7 +114,8 @@ async fn a_total_that_moves_with_the_time_is_counted_each_time() {
     let database = database(server, &uri).await;
     store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("new");
     let before_now = doc! { "$expr": { "$lt": ["$last_edit_time", "$$NOW"] } };
-    let filter = Filter::parse_at(&before_now, &Limits::NONE, DateTime::now()).expect("a filter");
+    let filter =
+        Filter::parse_at(&before_now, &Limits::NONE, DateTime::from_chrono(SystemClock.now())).expect("a filter");
     for _ in 0..3 {
         let ask = async { assert_eq!(store.count(OBJECTS, &filter, BUDGET).await.expect("a number"), 1) };
         let commands = commands_of(&database, ask).await;
