@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn guarded(document: Document) -> Filter {
-        filter(document).guarded_by(Filter::none_of("type_id", [7]))
+        filter(document).guarded_by(Filter::none_of("type_id", [7_i64]))
     }
 
     fn split(filter: Filter, sort: Sort) -> Split {
