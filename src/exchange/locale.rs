@@ -3,6 +3,7 @@
 //! Law: without options a cell has the forms of an export. An option adds a form that cannot be mistaken for another one.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use bson::DateTime;
 use chrono::format::{Fixed, Item, Parsed, StrftimeItems, parse};
@@ -162,12 +163,12 @@ impl DateForm {
             return None;
         }
         let sample = Utc.with_ymd_and_hms(2026, 1, 31, 13, 45, 50).single()?;
-        let example = sample.format_with_items(items.iter()).to_string();
+        let example = written(sample, &items)?;
         let form = Self { parts: DateParts::Pattern(items), example };
         let is_whole = form.moment(&form.example)?.to_chrono().date_naive() == sample.date_naive();
         // A date of this form that ISO 8601 reads as another day would be read in both ways.
         let early = Utc.with_ymd_and_hms(2026, 2, 3, 0, 0, 0).single()?;
-        let as_iso = parse_date(&early.format_with_items(form.items()?.iter()).to_string());
+        let as_iso = parse_date(&written(early, form.items()?)?);
         let is_single = as_iso.is_none_or(|day| day.to_chrono().date_naive() == early.date_naive());
         (is_whole && is_single).then_some(form)
     }
@@ -187,6 +188,13 @@ impl DateForm {
         // A year of two digits under a sign for four.
         (moment.year() >= 1000).then(|| DateTime::from_chrono(moment))
     }
+}
+
+/// A moment by a pattern; nothing where the pattern asks for what a moment does not have.
+fn written(moment: chrono::DateTime<Utc>, items: &[Item<'static>]) -> Option<String> {
+    let mut text = String::new();
+    write!(text, "{}", moment.format_with_items(items.iter())).ok()?;
+    Some(text)
 }
 
 /// Three numbers with one kind of sign between them, and perhaps a time.
