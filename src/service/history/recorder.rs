@@ -48,7 +48,7 @@ const STAMPS: [&str; 2] = ["last_edit_time", "creation_time"];
 const LONGEST_STEP: i64 = 10_000;
 
 /// The maximum number of reserved ids that are remembered until their documents are stored.
-const MOST_FRESH: usize = 10_000;
+const MOST_FRESH: u32 = 10_000;
 
 /// The members that activating an object changes.
 const OF_ACTIVATION: [&str; 3] = ["active", "last_edit_time", "editor_id"];
@@ -64,8 +64,8 @@ pub struct Recorder {
     /// counter.
     floor: Mutex<Option<i64>>,
     newest: Newest,
-    /// Ids that were reserved one at a time, for documents that are not stored yet. No id is given twice, so none has an entry.
-    fresh: Mutex<HashSet<(&'static str, i64)>>,
+    /// Ids that were reserved for documents that are not stored yet. No id is given twice, so none has an entry.
+    fresh: Mutex<HashSet<Key>>,
     /// When there was no room for a deletion that keeps what it deletes.
     crowded: Mutex<Option<Instant>>,
 }
@@ -124,8 +124,12 @@ impl Recorder {
                 Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
                     if key == "sequence" {
                         *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                    } else if let Some((of, _)) = fresh.first() {
-                        // A document was stored under the reserved id, and removed again.
+                        continue;
+                    }
+                    let known = heads::of(&*self.inner, &fresh, self.max_time).await?;
+                    let of_known = RESOURCES.iter().find(|(_, kind)| known.keys().any(|key| key.0 == *kind));
+                    if let Some((of, _)) = of_known {
+                        // A document was stored under a reserved id, and removed again.
                         return Err(StoreError::Duplicate {
                             collection: (*of).to_owned(),
                             key: "public_id".to_owned(),
@@ -155,11 +159,13 @@ impl Recorder {
         Err(StoreError::Stale)
     }
 
-    /// The documents that the unit stores under ids that were just reserved: by collection and id.
-    fn take_fresh(&self, unit: &Unit) -> BTreeSet<(&'static str, i64)> {
+    /// What the unit stores under ids that were just reserved.
+    fn take_fresh(&self, unit: &Unit) -> BTreeSet<Key> {
         let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
         let stored = unit.changes.iter().filter_map(|change| match change {
-            Change::Insert { collection, document } => Some((*collection, integer(document, "public_id")?)),
+            Change::Insert { collection, document } => {
+                Some((resource_of(collection)?, integer(document, "public_id")?))
+            }
             _ => None,
         });
         stored.filter(|key| fresh.remove(key)).collect()
@@ -198,13 +204,12 @@ impl Recorder {
     async fn entries(
         &self,
         unit: &Unit,
-        fresh: &BTreeSet<(&'static str, i64)>,
+        fresh: &BTreeSet<Key>,
         author: &Author,
         kept: Kept,
     ) -> Result<Entries, StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
-        let is_fresh = |key: &Key| fresh.iter().any(|(of, id)| resource_of(of) == Some(key.0) && *id == key.1);
-        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).filter(|key| !is_fresh(key)).collect();
+        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).filter(|key| !fresh.contains(key)).collect();
         let heads = heads::of(&*self.inner, &keys, self.max_time).await?;
         let mut drafts: Vec<(Draft<'_>, Option<DateTime>)> = Vec::with_capacity(changes.len());
         let nobody = Author::default();
@@ -432,14 +437,11 @@ impl Around for Recorder {
     }
 
     fn note_reserved(&self, collection: &str, first: i64, count: u32) {
-        let Some((collection, _)) = RESOURCES.iter().find(|(name, _)| *name == collection).filter(|_| count == 1)
-        else {
-            return;
-        };
+        let Some(kind) = resource_of(collection).filter(|_| count <= MOST_FRESH) else { return };
         let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
-        if fresh.len() >= MOST_FRESH {
+        if fresh.len() >= MOST_FRESH as usize {
             fresh.clear();
         }
-        fresh.insert((collection, first));
+        fresh.extend((first..).take(count as usize).map(|id| (kind, id)));
     }
 }
