@@ -99,8 +99,8 @@ impl Application {
         });
     }
 
-    /// Feeds the watchdog of systemd, if there is one, as long as each thread that answers requests gives signs of life, and
-    /// an embedded store has its writing thread. A MongoDB server that is away is none of its business.
+    /// Feeds the watchdog of systemd, if there is one. Each thread that answers requests must give signs of life, and an
+    /// embedded store must have its writing thread. A MongoDB server that is away is none of its business.
     fn feed_watchdog(&self) {
         let Some(period) = sd_notify::watchdog_enabled() else { return };
         let (services, pulse, has_file) =

@@ -36,7 +36,7 @@ impl ViewsCommand {
         }
         let store = app::open_to_read(&settings).await?;
         let services = app::services_on(&settings, store, Arc::new(SystemClock)).await?;
-        let types = services.types.current(&*services.store, services.max_time).await?;
+        let types = services.current_types().await?;
         let types: Vec<&ObjectType> = types.iter().map(|entry| &*entry.object_type).collect();
         let views = if self.remove { Vec::new() } else { tables::views(&types, services.now())? };
         if self.print {

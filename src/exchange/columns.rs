@@ -371,6 +371,11 @@ fn field_called(name: &str, object_type: &ObjectType) -> Result<Option<usize>, S
     }
 }
 
+/// What is wrong with a column without a heading; columns count from 0.
+pub fn nameless(column: usize) -> String {
+    format!("column {} has no name; give it one, or leave the column out", column + 1)
+}
+
 /// The cell of a column [`Heading::Link`] with the id of the object.
 pub fn id_cell(id: i64) -> String {
     format!("{ID_CELL}{id}")

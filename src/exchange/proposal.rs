@@ -7,6 +7,7 @@ use bson::Bson;
 use serde_json::{Value, json};
 
 use super::cell;
+use super::columns::nameless;
 use super::csv::{StringRecord, Table};
 use super::locale::Locale;
 use crate::domain::object_fields::ValueKind;
@@ -35,24 +36,22 @@ pub fn propose(name: &str, author_id: i64, table: &Table, locale: &Locale) -> Re
         headings.iter().map(|it| it.label == plain_name(&it.label, it.column) && names.take(&it.label)).collect();
     let is_filled = |cells: &StringRecord| cells.iter().any(|cell| !cell::tidied(cell, locale).is_empty());
     let rows: Vec<&StringRecord> = table.rows.iter().map(|(_, cells)| cells).filter(|cells| is_filled(cells)).collect();
-    let mut fields: Vec<(String, Value)> = Vec::with_capacity(headings.len());
+    let mut fields: Vec<Value> = Vec::with_capacity(headings.len());
     for (heading, is_kept) in headings.into_iter().zip(kept) {
         let Heading { column, label, is_reference } = heading;
         let name = if is_kept { label.clone() } else { names.free(plain_name(&label, column)) };
-        let field = if is_reference {
+        fields.push(if is_reference {
             json!({"type": "ref", "name": name, "label": label})
         } else {
             let cells = rows.iter().map(|cells| cell::tidied(cells.get(column).unwrap_or_default(), locale));
             field_of(&name, &label, &cells.collect::<Vec<_>>(), locale)
-        };
-        fields.push((name, field));
+        });
     }
-    let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
-    let summary = fields.iter().find(|(_, field)| field["unique"] == true).or(fields.first());
-    let summary: Vec<&str> = summary.into_iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&Value> = fields.iter().map(|field| &field["name"]).collect();
+    let summary = fields.iter().find(|field| field["unique"] == true).or(fields.first());
+    let summary: Vec<&Value> = summary.iter().map(|field| &field["name"]).collect();
     let section = json!({"type": "section", "name": "data", "label": "Data", "fields": names});
     let render_meta = json!({"sections": [section], "summary": {"fields": summary}});
-    let fields: Vec<&Value> = fields.iter().map(|(_, field)| field).collect();
     Ok(json!({"name": name, "author_id": author_id, "fields": fields, "render_meta": render_meta}))
 }
 
@@ -70,7 +69,7 @@ fn headings(table: &Table) -> Result<Vec<Heading>, String> {
     let mut seen = HashSet::new();
     for (column, label) in labels.iter().enumerate() {
         match label.as_str() {
-            "" => return Err(format!("column {} has no name; give it one, or leave the column out", column + 1)),
+            "" => return Err(nameless(column)),
             _ if label.starts_with("sep=") => return Err("sep= is for spreadsheets; leave the line out".to_owned()),
             _ if !seen.insert(label.as_str()) => return Err(format!("the heading {label} is here twice")),
             _ => {}

@@ -8,7 +8,7 @@ use super::body::JsonBody;
 use super::call::{Answer, Call};
 use super::envelope::{self, Items};
 use super::error::ApiError;
-use super::exchange::{RESULTS, attached, result_form};
+use super::exchange::{attached, result_form};
 use super::objects::with_known_fields;
 use super::params::{Parameters, understood};
 use super::schema::{Aggregated, CsvParameters, PipelineBody, ResultParameters, operation};
@@ -33,8 +33,7 @@ operation! {
 }
 pub(super) async fn aggregate_objects(Call { state, request, caller }: Call, body: JsonBody) -> Answer {
     let sent = Parameters::of(&request)?;
-    sent.only(&RESULTS, state.params.unknown)?;
-    let form = result_form(&sent)?;
+    let form = result_form(&state, &sent)?;
     let stages = stages(body)?;
     let pipeline = read_pipeline(&state, &caller, &stages).await?;
     let asked = pipeline.documents().to_vec();

@@ -106,14 +106,12 @@ pub(super) fn attached(name: &str, form: ExportForm) -> HttpResponseBuilder {
     response
 }
 
-/// The parameters of results that are a file.
-pub(super) const RESULTS: [&str; 5] = ["format", "delimiter", "quoting", "encoding", "bom"];
-
 /// The form of results: a table, or none for JSON.
 ///
 /// # Errors
 /// 400 naming the parameter.
-pub(super) fn result_form(sent: &Parameters) -> Result<Option<ExportForm>, ApiError> {
+pub(super) fn result_form(state: &HttpState, sent: &Parameters) -> Result<Option<ExportForm>, ApiError> {
+    sent.only(&[&["format"][..], &OF_CSV].concat(), state.params.unknown)?;
     let format = sent.one_of("format", &["json", "csv", "xlsx"])?.unwrap_or("json");
     of_csv_alone(sent, format)?;
     Ok(match format {
@@ -240,14 +238,10 @@ fn plain(name: &str) -> String {
 }
 
 /// The parameters of an import.
-const IMPORT: [&str; 13] = [
-    "type_id", "format", "key", "dry_run", "delimiter", "encoding", "sheet", "decimal", "dates", "true", "false",
-    "trim", "again",
-];
+const IMPORT: [&str; 4] = ["type_id", "key", "dry_run", "again"];
 
-/// The parameters of a proposal.
-const PROPOSAL: [&str; 10] =
-    ["name", "format", "delimiter", "encoding", "sheet", "decimal", "dates", "true", "false", "trim"];
+/// The parameters that say how a file is read.
+const READING: [&str; 9] = ["format", "delimiter", "encoding", "sheet", "decimal", "dates", "true", "false", "trim"];
 
 operation! {
     /// Create and change objects from a file: all of its lines, or none.
@@ -270,7 +264,7 @@ pub(super) async fn import_objects(
     file: File,
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
-    sent.only(&IMPORT, state.params.unknown)?;
+    sent.only(&[&IMPORT[..], &READING].concat(), state.params.unknown)?;
     let repeat = match key.key.clone() {
         Some(key) => Repeat::Key(key),
         None if sent.flag("again")? => Repeat::Never,
@@ -312,7 +306,7 @@ operation! {
 }
 pub(super) async fn propose_type(Call { state, request, caller }: Call, file: File) -> Answer {
     let sent = Parameters::of(&request)?;
-    sent.only(&PROPOSAL, state.params.unknown)?;
+    sent.only(&[&["name"][..], &READING].concat(), state.params.unknown)?;
     let name = sent.get("name").filter(|name| !name.is_empty()).unwrap_or("imported").to_owned();
     if !is_kebab_case(&name) {
         return Err(ApiError::parameter("name", "must be letters, digits, - and _, as names of types are"));

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
@@ -154,15 +153,12 @@ async fn answer(connection: UnixStream, parts: Arc<(Served, PathBuf)>, owner: u3
     }
 }
 
-/// Gives the mark the time of now, which its file system knows; gives that time. On a full disk that still works.
+/// Gives the mark the time of now, and returns it. On a full disk that still works.
 fn marked(mark: &Path) -> io::Result<SystemTime> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(mark)?;
-    let now = Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-    };
-    rustix::fs::futimens(&file, &now)?;
-    file.metadata()?.modified()
+    let now = SystemTime::now();
+    file.set_modified(now)?;
+    Ok(now)
 }
 
 /// A line of the request, in time and of at most `most` bytes.

@@ -236,11 +236,6 @@ impl Pipeline {
         Run::new(&self.stages[done..], budget)
     }
 
-    /// Whether it has no stages.
-    pub fn is_nothing(&self) -> bool {
-        self.stages.is_empty()
-    }
-
     /// Whether nothing is left after the first `done` stages.
     pub fn is_done(&self, done: usize) -> bool {
         self.stages.len() <= done

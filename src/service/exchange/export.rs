@@ -526,8 +526,8 @@ pub async fn results_file(found: Documents, form: ExportForm) -> Result<Vec<u8>,
         });
         Ok(written)
     };
-    let written: Result<_, Denied> = admission::work(write).await.map_err(StoreError::from)?;
-    Ok(written.map_err(StoreError::from)??)
+    let written: Result<_, Denied> = admission::work(write).await?;
+    Ok(written??)
 }
 
 /// Writes the rows to disk, because the format needs all of them before it can be sent.

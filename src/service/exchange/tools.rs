@@ -126,6 +126,8 @@ pub struct Reach {
 #[derive(Debug, Clone)]
 struct Named {
     name: String,
+    /// The types that the table was made of.
+    types: Arc<Types>,
     table: Arc<Table>,
 }
 
@@ -137,16 +139,17 @@ pub async fn reach(services: &Services, caller: &Caller, name: &str) -> Result<O
     if let Some(collection) = ToolCollection::named(name) {
         return Ok(Some(collection.reach(services, caller).await?));
     }
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     let (name, guard, now) = (name.to_owned(), types.visible_to(caller), services.now());
-    let (wanted, caller) = (name.clone(), caller.clone());
+    let (wanted, caller, made_of) = (name.clone(), caller.clone(), Arc::clone(&types));
     // The lines of references can make a table large.
     let build = move |_: &Means| {
         let seen = types_of_tables(&types, &caller);
         tables::named(&seen).remove(&*wanted).map(|object_type| tables::table(object_type, &seen, now)).transpose()
     };
-    let Some(table) = admission::work(build).await.map_err(StoreError::from)?? else { return Ok(None) };
-    Ok(Some(Reach { collection: OF_OBJECTS, guard, table: Some(Named { name, table: Arc::new(table) }) }))
+    let Some(table) = admission::work(build).await?? else { return Ok(None) };
+    let table = Named { name, types: made_of, table: Arc::new(table) };
+    Ok(Some(Reach { collection: OF_OBJECTS, guard, table: Some(table) }))
 }
 
 /// The names of the tables that a caller sees.
@@ -154,13 +157,18 @@ pub async fn reach(services: &Services, caller: &Caller, name: &str) -> Result<O
 /// # Errors
 /// Errors of the store when it reads the types.
 pub async fn table_names(services: &Services, caller: &Caller) -> Result<Vec<String>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
+    let types = services.current_types().await?;
     Ok(tables::named(&types_of_tables(&types, caller)).into_keys().collect())
 }
 
-/// The types whose tables a caller sees: none without the right to see types.
+/// Whether a caller has the rights that tables need.
+fn may_see_tables(caller: &Caller) -> bool {
+    caller.rights.grants(VIEW_TYPES) && OF_OBJECTS.is_seen_by(caller)
+}
+
+/// The types whose tables a caller sees: none without the rights that tables need.
 fn types_of_tables<'t>(types: &'t Types, caller: &Caller) -> Vec<&'t ObjectType> {
-    if !caller.rights.grants(VIEW_TYPES) || !OF_OBJECTS.is_seen_by(caller) {
+    if !may_see_tables(caller) {
         return Vec::new();
     }
     let all = types.iter().map(|entry| &*entry.object_type);
@@ -192,14 +200,22 @@ impl Reach {
     /// # Errors
     /// As [`reach`].
     pub async fn is_seen_still(&self, services: &Services, caller: &Caller) -> Result<bool, ServiceError> {
+        let document = |guard: &Option<Filter>| guard.as_ref().map(|guard| guard.document().clone());
+        if let Some(named) = &self.table {
+            let types = services.current_types().await?;
+            // Of the same types comes the same table, and building it takes long.
+            if Arc::ptr_eq(&types, &named.types) {
+                let guard = types.visible_to(caller);
+                return Ok(may_see_tables(caller) && document(&self.guard) == document(&guard));
+            }
+        }
         let name = self.table.as_ref().map_or(self.collection.name, |named| &named.name);
         let Some(now) = reach(services, caller, name).await? else { return Ok(false) };
-        let guard = |reach: &Self| reach.guard.as_ref().map(|guard| guard.document().clone());
         let is_same_table = match (&self.table, &now.table) {
             (Some(before), Some(now)) => before.table.is_as(&now.table),
             (before, now) => before.is_none() && now.is_none(),
         };
-        Ok(is_same_table && guard(self) == guard(&now))
+        Ok(is_same_table && document(&self.guard) == document(&now.guard))
     }
 
     /// Its indexes, in addition to the one on `_id`.
@@ -215,7 +231,7 @@ impl Reach {
     ) -> Result<T, ServiceError> {
         let (table, end) = (Arc::clone(table), Instant::now().checked_add(max_time));
         let work = admission::work(move |means| read(&table, &Effort::Work(means.clone(), end)));
-        Ok(work.await.map_err(StoreError::from)??)
+        Ok(work.await??)
     }
 
     /// The query on a table as one on its objects, and the stages on rows that are left of it.
@@ -303,7 +319,7 @@ impl Reach {
         }
         if let Some(Named { table, .. }) = &self.table {
             let (query, rest) = Self::front(table, FindQuery::new(filter.clone(), max_time)).await?;
-            if rest.is_nothing() {
+            if rest.is_done(0) {
                 return Ok(services.store.count(OBJECTS, &self.scope(query.filter), max_time).await?);
             }
             let counting = Pipeline::parse(&[doc! { "$count": "n" }.into()], &Limits::NONE, services.now())?;
@@ -354,7 +370,7 @@ impl Reach {
             }
             let Some(other) = self::reach(services, caller, name).await? else { continue };
             reach = reach.with(other.collection.name, other.guard.clone().unwrap_or_default());
-            if let Some(Named { name, table }) = &other.table {
+            if let Some(Named { name, table, .. }) = &other.table {
                 reach = reach.with_table(name, Arc::clone(table));
             }
             others.push(other);

@@ -455,7 +455,7 @@ impl FileStore for EmbeddedStore {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.files.length(), self.files.taken_bytes());
         let (queue_length, is_damaged, is_full) = (self.writer.waiting(), self.is_damaged(), self.is_full());
-        let free_bytes = self.files.free_bytes();
+        let free_bytes = self.files.free_bytes().unwrap_or_default();
         EmbeddedFigures {
             file_bytes,
             disk_bytes,

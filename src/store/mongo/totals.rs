@@ -7,9 +7,9 @@
 //! after. If all three are equal, the number is trusted until a connection breaks, because the server may have crashed.
 //! Then it is compared again.
 //!
-//! On a replica set, a counted total is remembered with the `units` of the [`order`](super::order), which every unit of every
-//! instance moves, and with the revision of the collection, which writes of other tools move within a second. It is given again
-//! while both are the same, and the primary is. All who ask at a time share one query for `units`.
+//! On a replica set, a counted total is remembered. It is given again while three things are the same: the primary, the `units`
+//! of the [`order`](super::order), and the revision of the collection. Every unit of every instance moves `units`. Writes of
+//! other tools move the revision within a second. All who ask at a time share one query for `units`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -266,7 +266,7 @@ pub async fn propose_type(
         }
         proposal::propose(&name, author_id, &table, &locale).map_err(|reason| (table.header_line, reason))
     };
-    let proposed = admission::work(read).await.map_err(StoreError::from)?;
+    let proposed = admission::work(read).await?;
     Ok(proposed.map_err(|(line, reason)| {
         let mut errors = ReportErrors::default();
         errors.push(ReportError::new(line, "", reason));

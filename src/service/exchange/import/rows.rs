@@ -11,7 +11,7 @@ use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::{Field, ObjectType};
 use crate::domain::unique::key_text;
 use crate::exchange::cell;
-use crate::exchange::columns::{Heading, id_of_cell};
+use crate::exchange::columns::{Heading, id_of_cell, nameless};
 use crate::exchange::csv::{self, Delimiter, StringRecord};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::exchange::locale::Locale;
@@ -262,7 +262,7 @@ impl RowReading {
     fn read_header(&self, header: &[String], read: &mut ImportRows) {
         for (column, cell) in header.iter().enumerate() {
             let heading = if cell.trim().is_empty() {
-                Err(format!("column {} has no name; give it one, or leave the column out", column + 1))
+                Err(nameless(column))
             } else if header[..column].contains(cell) {
                 Err("is here twice".to_owned())
             } else {

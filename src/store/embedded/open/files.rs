@@ -112,10 +112,10 @@ impl StoreFiles {
         self.storage.taken(self.paths.file()).unwrap_or_default()
     }
 
-    /// The bytes on the disk that the process may still take; 0 where the system does not say.
-    pub(crate) fn free_bytes(&self) -> u64 {
+    /// The bytes on the disk that the process may still take; nothing where the system does not say.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
         let found = rustix::fs::statvfs(self.paths.directory()).ok();
-        found.map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
+        found.map(|found| found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// Whether the file is so large that each durable commit of its tables is also to save redb's allocator state, see

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use redb::Database;
 use redb::backends::FileBackend;
-use rustix::fs::statvfs;
 
 use crate::store::StoreError;
 use crate::store::embedded::failure;
@@ -81,10 +80,9 @@ pub(crate) fn copy_of(files: &StoreFiles, snapshot: &Snapshot, longest: Option<D
 /// A full disk would block all writes.
 fn room_for_another(files: &StoreFiles) -> Result<(), StoreError> {
     let taken = files.taken_bytes();
-    let directory = files.paths().directory();
-    let free = statvfs(directory).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    let free = files.free_bytes().unwrap_or(u64::MAX);
     if free < taken.saturating_add(taken / 8) {
-        let place = directory.display();
+        let place = files.paths().directory().display();
         return Err(StoreError::NoRoom { what: format!("a copy of {taken} bytes in {place}, where {free} are free") });
     }
     Ok(())
