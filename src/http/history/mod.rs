@@ -1,5 +1,5 @@
 //! The history over REST. [`author`] says who makes the changes of a request, and [`at`] looks at the past. [`entries`],
-//! [`diff`], [`restoring`], [`undoing`] and [`changes`] have routes.
+//! [`diff`], [`restoring`] and [`changes`] have routes.
 
 pub(super) mod at;
 pub(super) mod author;

@@ -8,7 +8,7 @@
 //! Then it is compared again.
 //!
 //! On a replica set, a counted total is remembered. It is given again while three things are the same: the primary, the `units`
-//! of the [`order`](super::order), and the revision of the collection. Every unit of every instance moves `units`. Writes of
+//! of the [`order`], and the revision of the collection. Every unit of every instance moves `units`. Writes of
 //! other tools move the revision within a second. All who ask at a time share one query for `units`.
 
 use std::collections::HashMap;
