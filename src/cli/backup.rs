@@ -14,7 +14,7 @@ use super::input::{in_words, opened};
 use super::output::{note, say, stdout};
 use crate::app;
 use crate::clock::{Clock, SystemClock};
-use crate::moving::control::ask_for_backup;
+use crate::moving::control::{Sending, ask_for_backup};
 use crate::moving::export::{self, above, draft_of};
 use crate::plural::counted;
 use crate::settings::{Settings, StoreUri};
@@ -65,15 +65,20 @@ impl BackupCommand {
         std::fs::read_dir(&self.file).map_err(unreadable)?;
         let new = file.clone();
         let done = Self { file, force: false, keep: None }.write(directory, options)?;
-        // The new one stays, whatever times the names of the others have.
-        let is_ours = |path: &PathBuf| {
+        let is_named = |path: &Path, end: &str| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_named = name.starts_with("inventory-") && name.ends_with("Z.backup");
-            is_named && *path != new && maintenance::may_be_replaced(path)
+            name.starts_with("inventory-") && name.ends_with(end)
         };
         let paths = std::fs::read_dir(&self.file)?.map(|entry| entry.map(|entry| entry.path()));
         let mut made: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
-        made.retain(is_ours);
+        for draft in made.iter().filter(|path| is_named(path, "Z.backup.partial")) {
+            // What a killed backup left, unless another process is at it.
+            if let Ok(_held) = begin_draft(draft) {
+                std::fs::remove_file(draft)?;
+            }
+        }
+        // The new one stays, whatever times the names of the others have.
+        made.retain(|path| is_named(path, "Z.backup") && *path != new && maintenance::may_be_replaced(path));
         made.sort();
         let old = &made[..made.len().saturating_sub(keep - 1)];
         for path in old {
@@ -87,8 +92,7 @@ impl BackupCommand {
             if io::stdout().is_terminal() {
                 return Err("a backup is no text; send it into a file or another program".into());
             }
-            let bytes = copy(directory, options, &mut stdout())?;
-            return Ok(format!("{bytes} bytes"));
+            return Ok(format!("{} bytes", copy(directory, options, &mut stdout())?.kept()));
         }
         let is_ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(maintenance::FILE_NAME);
         let within =
@@ -114,10 +118,10 @@ impl BackupCommand {
         }
         let draft = draft_of(&self.file).ok_or_else(|| format!("{} is no name of a file", self.file.display()))?;
         let mut made = begin_draft(&draft)?;
-        let written = write_draft(directory, options, &mut made).and_then(|bytes| {
+        let written = write_draft(directory, options, &mut made).and_then(|copied| {
             std::fs::rename(&draft, &self.file).map_err(|error| unwritable(&self.file, &error))?;
             File::open(above(&self.file))?.sync_all()?;
-            Ok(bytes)
+            Ok(copied.kept())
         });
         if written.is_err() {
             // The error says more.
@@ -142,10 +146,32 @@ fn write_draft(
     directory: &Path,
     options: &Options,
     written: &mut Draft<'_>,
-) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
-    let bytes = copy(directory, options, written)?;
+) -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
+    let copied = copy(directory, options, written)?;
     written.file.sync_all().map_err(|error| unwritable(written.path, &error))?;
-    Ok(bytes)
+    Ok(copied)
+}
+
+/// A copy of the store, which a running service has sent or this process has made.
+enum Copied {
+    Sent(Sending),
+    Made { bytes: u64 },
+}
+
+impl Copied {
+    /// Tells the service that the copy is kept; gives the number of bytes.
+    fn kept(self) -> u64 {
+        match self {
+            Self::Made { bytes } => bytes,
+            Self::Sent(sending) => {
+                let bytes = sending.bytes();
+                if let Err(error) = sending.kept() {
+                    note(format_args!("the service does not count this backup: {error}"));
+                }
+                bytes
+            }
+        }
+    }
 }
 
 /// The file that becomes the backup. Its errors name it.
@@ -175,15 +201,16 @@ fn copy(
     directory: &Path,
     options: &Options,
     to: &mut dyn Write,
-) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
     let place = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
-    if let Some(sending) = ask_for_backup(directory).map_err(place)? {
-        return Ok(sending.receive(to)?);
+    if let Some(mut sending) = ask_for_backup(directory).map_err(place)? {
+        sending.receive(to)?;
+        return Ok(Copied::Sent(sending));
     }
     let mut made = maintenance::backup(directory, options)?;
     let bytes = io::copy(&mut made, to)?;
     to.flush()?;
-    Ok(bytes)
+    Ok(Copied::Made { bytes })
 }
 
 /// What to read.

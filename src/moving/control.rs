@@ -1,6 +1,6 @@
 //! Asks the process that has an embedded store open, by a socket in the store's directory. Only the owner of the store
 //! can use it. A connection has one request: `backup`, or `user` and a line with a command. The answer is a line of
-//! JSON, the bytes, and their SHA-256.
+//! JSON, the bytes, and their SHA-256. Who has kept a backup says so, and only then it counts as made.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,6 +26,8 @@ const TOO_LONG: &str =
     "the path is too long for a socket; stop the service for a backup, or move the store to a shorter path";
 /// The request for a copy of the store.
 const BACKUP: &str = "backup";
+/// What a client sends once its backup is in place.
+const KEPT: &str = "kept";
 /// The request that a command follows. A version that does not know it reads, and logs, nothing of the command.
 const USER: &str = "user";
 /// An empty file next to the store's. It was changed when the last backup was made.
@@ -34,6 +36,8 @@ const MADE: &str = "inventory.redb.backed-up";
 const LONGEST: u64 = 64 * 1024;
 /// How long a client may take to send the request, or to read the next bytes.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a client may take to put a backup in place: a slow disk syncs some gigabytes.
+const KEEPING: Duration = Duration::from_hours(1);
 const CHUNK: usize = 256 * 1024;
 /// Bytes of a SHA-256 in hexadecimal digits.
 const DIGITS: usize = 64;
@@ -139,16 +143,26 @@ async fn answer(connection: UnixStream, parts: Arc<(Served, PathBuf)>, owner: u3
         _ => Err(format!("the service does not know {request:?}; use the same version of both")),
     };
     let Ok(connection) = connection.into_inner().into_std() else { return };
-    let sent = tokio::task::spawn_blocking(move || send(connection, outcome)).await;
-    let sent = sent.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let sent = tokio::task::spawn_blocking(move || {
+        let (mut connection, bytes) = send(connection, outcome)?;
+        if is_backup {
+            kept(&mut connection)?;
+        }
+        Ok((connection, bytes))
+    });
+    let sent = sent.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     if is_backup {
         served.metrics.backup(sent.is_ok());
-        match sent.and_then(|bytes| Ok((bytes, marked(mark)?))) {
-            Ok((bytes, made_at)) => {
-                served.metrics.last_backup(Some(made_at));
-                log::info!("a backup of {bytes} bytes was made");
-            }
-            Err(error) => log::warn!("a backup was not made, or its time not kept: {error}"),
+        match sent {
+            // Closing the connection ends the client's command.
+            Ok((_connection, bytes)) => match marked(mark) {
+                Ok(made_at) => {
+                    served.metrics.last_backup(Some(made_at));
+                    log::info!("a backup of {bytes} bytes was made");
+                }
+                Err(error) => log::warn!("a backup of {bytes} bytes was made; its time was not kept: {error}"),
+            },
+            Err(error) => log::warn!("a backup was not made: {error}"),
         }
     }
 }
@@ -175,7 +189,16 @@ async fn copied(store: &dyn FileStore) -> Result<Body, String> {
     Ok((bytes, Box::new(file)))
 }
 
-fn send(mut connection: Connection, outcome: Result<Body, String>) -> io::Result<u64> {
+/// Waits until the client has kept what was sent.
+fn kept(connection: &mut Connection) -> io::Result<()> {
+    connection.set_read_timeout(Some(KEEPING))?;
+    let mut said = [0; KEPT.len()];
+    let is_kept = connection.read_exact(&mut said).is_ok() && said == *KEPT.as_bytes();
+    is_kept.then_some(()).ok_or_else(|| io::Error::other("the client did not keep what was sent"))
+}
+
+/// Sends the answer; gives the connection back, and the number of bytes.
+fn send(mut connection: Connection, outcome: Result<Body, String>) -> io::Result<(Connection, u64)> {
     connection.set_nonblocking(false)?;
     connection.set_write_timeout(Some(PATIENCE))?;
     let head = match &outcome {
@@ -187,7 +210,7 @@ fn send(mut connection: Connection, outcome: Result<Body, String>) -> io::Result
     let (bytes, mut body) = outcome.map_err(io::Error::other)?;
     let sum = copy(&mut body, &mut connection, bytes)?;
     connection.write_all(sum.as_bytes())?;
-    Ok(bytes)
+    Ok((connection, bytes))
 }
 
 /// Copies this number of bytes; gives their checksum.
@@ -254,17 +277,36 @@ fn ask(directory: &Path, request: &str) -> io::Result<Option<Result<Sending, Str
 }
 
 impl Sending {
-    /// Writes the received bytes to `to`, and compares the checksum. Returns the number of bytes.
+    /// The number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Says that what was received is kept, and waits until the service has noted it.
+    ///
+    /// # Errors
+    /// When the service has ended meanwhile.
+    pub fn kept(self) -> io::Result<()> {
+        let mut connection = self.connection.into_inner();
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.write_all(KEPT.as_bytes())?;
+        connection.read_exact(&mut [0]).or_else(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    /// Writes the received bytes to `to`, and compares the checksum.
     ///
     /// # Errors
     /// When bytes are missing or differ.
-    pub fn receive(mut self, to: &mut dyn Write) -> io::Result<u64> {
+    pub fn receive(&mut self, to: &mut dyn Write) -> io::Result<()> {
         let sum = copy(&mut self.connection, to, self.bytes)?;
         let mut sent = [0; DIGITS];
         self.connection.read_exact(&mut sent)?;
         if sent != sum.as_bytes() {
             return Err(io::Error::other("what came is not what the service sent"));
         }
-        Ok(self.bytes)
+        to.flush()
     }
 }

@@ -9,7 +9,7 @@ use inventory_service::settings::Settings;
 use reqwest::Method;
 use tempfile::TempDir;
 
-use crate::moving::backup::{run, succeeds};
+use crate::moving::backup::{command, run, succeeds};
 use crate::support::app::{ADMIN_PASSWORD, TestApp, send};
 use crate::support::process::ServiceProcess;
 
@@ -111,10 +111,19 @@ async fn the_last_backup_is_told_also_after_a_restart() {
     let service = start();
     assert!(last(&told(&service).await).abs() < 0.5);
     succeeds(&run(directory.path(), &["backup", "one"]));
-    service.wait_for_line("a backup of ");
     let after = told(&service).await;
     assert!((number(&after, r#"inventory_backups_total{outcome="made"}"#) - 1.0).abs() < 0.5, "{after}");
     assert!(last(&after) > 1_600_000_000.0, "{after}");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let backup = command(directory.path(), &["backup", "-"]).stdout(full).status().expect("it runs");
+    assert!(!backup.success());
+    service.wait_for_line("a backup was not made");
+    let failed = told(&service).await;
+    for outcome in ["made", "failed"] {
+        let series = format!("inventory_backups_total{{outcome=\"{outcome}\"}}");
+        assert!((number(&failed, &series) - 1.0).abs() < 0.5, "{failed}");
+    }
+    assert!((last(&failed) - last(&after)).abs() < 0.5, "the last one that is kept counts");
     drop(service);
     assert!((last(&told(&start()).await) - last(&after)).abs() < 0.5);
 }

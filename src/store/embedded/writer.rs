@@ -47,6 +47,9 @@ const MEASURED_EVERY: Duration = Duration::from_mins(10);
 /// After this time without writes, a table commit follows.
 const QUIET: Duration = Duration::from_millis(500);
 
+/// The disk has room again with this many more free bytes than at the refusal, even before the next write.
+const ROOM_AGAIN: u64 = 64 << 20;
+
 /// The handle of the thread. Dropping it closes it.
 pub(crate) struct Handle {
     jobs: SyncSender<Job>,
@@ -56,8 +59,16 @@ pub(crate) struct Handle {
     unused: Arc<ArcSwapOption<Unused>>,
     /// Whether a reader reported a failure, and the thread has not retried since.
     is_reopening: Arc<AtomicBool>,
-    is_full: AtomicBool,
+    files: StoreFiles,
+    /// The free bytes of the disk when the last unit that adds something found no room.
+    refused_at: Mutex<Option<u64>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn note_room_again(refused_at: &mut Option<u64>) {
+    if refused_at.take().is_some() {
+        log::info!("the disk of the store has room again");
+    }
 }
 
 /// The estimated unused bytes of the file at a moment.
@@ -121,6 +132,7 @@ impl Handle {
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
         let is_reopening = Arc::<AtomicBool>::default();
+        let kept = files.clone();
         let mut writer = Writer {
             reporter: Arc::clone(&reporter),
             unused: Arc::clone(&unused),
@@ -142,7 +154,8 @@ impl Handle {
             reporter,
             unused,
             is_reopening,
-            is_full: AtomicBool::new(false),
+            files: kept,
+            refused_at: Mutex::default(),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -157,21 +170,31 @@ impl Handle {
         outcome
     }
 
-    /// Whether the last unit that adds something found no room.
+    /// Whether the last unit that adds something found no room, and the disk has not got [`ROOM_AGAIN`] since.
     pub(crate) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        let mut refused_at = self.refused_at();
+        let Some(then) = *refused_at else { return false };
+        if self.files.free_bytes().is_some_and(|free| free >= then.saturating_add(ROOM_AGAIN)) {
+            note_room_again(&mut refused_at);
+        }
+        refused_at.is_some()
     }
 
     fn note_room(&self, adds: bool, outcome: &Result<Vec<u64>, StoreError>) {
         match outcome {
-            Err(StoreError::NoRoom { .. }) if !self.is_full.swap(true, Ordering::Relaxed) => {
-                log::error!("the disk of the store is full: writes are refused until there is room; reads go on");
+            Err(StoreError::NoRoom { .. }) => {
+                let before = self.refused_at().replace(self.files.free_bytes().unwrap_or_default());
+                if before.is_none() {
+                    log::error!("the disk of the store is full: writes are refused until there is room; reads go on");
+                }
             }
-            Ok(_) if adds && self.is_full.swap(false, Ordering::Relaxed) => {
-                log::info!("the disk of the store has room again");
-            }
+            Ok(_) if adds => note_room_again(&mut self.refused_at()),
             _ => {}
         }
+    }
+
+    fn refused_at(&self) -> MutexGuard<'_, Option<u64>> {
+        self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {

@@ -126,7 +126,8 @@ async fn of_backups_in_a_directory_the_newest_ones_stay() {
     let refused = complaint(&run(directory.path(), &["backup", "kept", "--keep", "2"]));
     assert!(refused.contains("kept") && refused.contains("name a directory that is there"), "{refused}");
     fs::create_dir(&kept).expect("a directory");
-    for name in ["inventory-20200101T000000.000Z.backup", "inventory-notes-Z.backup", "other.backup"] {
+    let left = "inventory-20200101T000000.000Z.backup.partial";
+    for name in ["inventory-20200101T000000.000Z.backup", "inventory-notes-Z.backup", "other.backup", left] {
         fs::write(kept.join(name), "words").expect("a file");
     }
     let service = ServiceProcess::start(directory.path(), "embedded:data");
@@ -137,7 +138,7 @@ async fn of_backups_in_a_directory_the_newest_ones_stay() {
     let mut names: Vec<_> =
         fs::read_dir(&kept).expect("a directory").map(|it| it.expect("an entry").file_name()).collect();
     names.sort();
-    // What is no backup stays, whatever its name is.
+    // What is no backup stays, whatever its name is; only what a killed command left goes.
     assert_eq!(names.len(), 3 + 2, "{names:?}");
     let newest = kept.join(&names[2]);
     succeeds(&run(directory.path(), &["restore", newest.to_str().expect("a path"), "--force"]));

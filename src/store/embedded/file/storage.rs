@@ -45,6 +45,11 @@ pub(crate) trait Storage: Debug + Send + Sync {
     fn scratch(&self, directory: &Path) -> io::Result<File> {
         tempfile::tempfile_in(directory)
     }
+    /// The bytes on the disk of a directory that the process may still take; nothing where the system does not say.
+    fn free(&self, directory: &Path) -> Option<u64> {
+        let found = rustix::fs::statvfs(directory).ok();
+        found.map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// The file system.

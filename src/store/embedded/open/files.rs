@@ -114,8 +114,7 @@ impl StoreFiles {
 
     /// The bytes on the disk that the process may still take; nothing where the system does not say.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
-        let found = rustix::fs::statvfs(self.paths.directory()).ok();
-        found.map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+        self.storage.free(self.paths.directory())
     }
 
     /// Whether the file is so large that each durable commit of its tables is also to save redb's allocator state, see

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::Random;
 use super::workload::Documents;
 use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::paths::FILE;
 
 /// What happened, in order.
 #[derive(Debug, Clone)]
@@ -169,6 +170,11 @@ impl Storage for Memory {
 
     fn len(&self, file: &Path) -> io::Result<Option<u64>> {
         Ok(self.files.lock().unwrap().get(file).map(|bytes| bytes.lock().unwrap().len() as u64))
+    }
+
+    fn free(&self, directory: &Path) -> Option<u64> {
+        let length = self.len(&directory.join(FILE)).ok()?;
+        Some(self.room.load(Ordering::SeqCst).saturating_sub(length.unwrap_or_default()))
     }
 
     fn taken(&self, file: &Path) -> io::Result<u64> {

@@ -153,6 +153,18 @@ async fn reading_goes_on_while_clients_try_again_and_again_to_write_to_a_full_di
 }
 
 #[tokio::test]
+async fn a_disk_that_has_room_again_is_not_full_before_the_next_write() {
+    let (memory, store, _) = full(600).await;
+    let is_full = async || store.health().await.expect("it answers").is_full;
+    assert!(is_full().await);
+    let length = fill_up(&memory);
+    memory.set_room(length + MIB);
+    assert!(is_full().await, "a little more is no room");
+    memory.set_room(length + 100 * MIB);
+    assert!(!is_full().await);
+}
+
+#[tokio::test]
 async fn what_was_deleted_on_a_full_disk_makes_room() {
     for bytes in [300, 600, 3_000, 20_000] {
         let (memory, store, mut there) = full(bytes).await;
