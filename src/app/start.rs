@@ -193,7 +193,7 @@ async fn announce(first_start: &FirstStart<'_>, first_admin: Option<&FirstAdmin>
     }
     let file = first_start.directory.join(PASSWORD_FILE);
     match first_start.is_password_of(&file).await? {
-        Some(true) => log::info!("the password stands in {}; sign in, change it, remove the file", file.display()),
+        Some(true) => log::info!("the password is in {}; sign in, change it, remove the file", file.display()),
         Some(false) => log::info!(
             "{} holds another password than the user's; remove the file, unless another store wrote it there",
             file.display()

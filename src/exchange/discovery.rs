@@ -185,7 +185,7 @@ fn host_name(text: &str) -> Result<&str, String> {
         return Err(format!("{name:?} cannot be the name of a host in Ansible"));
     }
     if ["localhost", "127.0.0.1", "::1"].contains(&name) {
-        return Err(format!("a host named {name} would stand for the machine that runs Ansible"));
+        return Err(format!("a host named {name} would mean the machine that runs Ansible"));
     }
     Ok(name)
 }

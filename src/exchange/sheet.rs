@@ -35,7 +35,7 @@ const COUNTED: usize = 256 * 1024;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What to say when there is no memory.
-const NO_ROOM: &str = "there is no memory for so large a sheet; save it as csv, or in several files";
+const NO_ROOM: &str = "there is not enough memory for this sheet; save it as csv, or in several files";
 /// How a zip file begins, and so a spreadsheet.
 const ZIP: &[u8] = b"PK\x03\x04";
 /// How files of older programs begin, and spreadsheets that are protected by a password.
@@ -319,7 +319,7 @@ impl Rows<'_> {
     fn put(&mut self, line: u64, column: usize, text: String) -> Result<(), String> {
         if line != self.line {
             if line < self.line {
-                return Err("the rows do not stand in their order".to_owned());
+                return Err("the rows are not in order".to_owned());
             }
             self.end_row()?;
             self.line = line;

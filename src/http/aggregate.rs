@@ -74,7 +74,7 @@ fn stages(body: JsonBody) -> Result<Vec<Bson>, ApiError> {
     let mut body = body.0;
     let pipeline = body.remove("pipeline");
     if let Some(name) = body.keys().next() {
-        return Err(ApiError::parameter(name, "is no member of the body, which has pipeline alone"));
+        return Err(ApiError::parameter(name, "is not a member of the body, which takes only pipeline"));
     }
     match pipeline {
         Some(Bson::Array(stages)) => Ok(stages),

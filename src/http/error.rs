@@ -380,7 +380,7 @@ impl From<StoreError> for ApiError {
                 log::warn!("{error}");
                 unavailable(
                     ErrorCode::StoreUnavailable,
-                    "there is no room left to store this; reading goes on, and so does deleting a few objects at a time",
+                    "there is no room left to store this; you can still read, and delete a few objects at a time",
                 )
             }
             error => {

@@ -727,7 +727,7 @@ fn unknown_parameter(name: &str, known: &[&str], filter: Option<&str>) -> String
             let is_field = |filter: &str| filter.starts_with("{\"f.");
             let filter = match filter {
                 // Whether some type has such a field is not known here.
-                Some(filter) if is_field(filter) => format!("; a field of that name is asked for by filter={filter}"),
+                Some(filter) if is_field(filter) => format!("; for the field of that name use filter={filter}"),
                 Some(filter) => format!("; did you mean filter={filter}?"),
                 None => String::new(),
             };

@@ -99,7 +99,7 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
 
 /// 404 for an invalid id.
 fn no_id(segment: &str) -> ApiError {
-    nothing_under(segment, "names are asked for by filter")
+    nothing_under(segment, "to find a name, use filter")
 }
 
 fn nothing_under(segment: &str, remedy: &str) -> ApiError {

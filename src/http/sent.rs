@@ -35,7 +35,7 @@ impl FromRequest for Sent {
 /// 400 for another parameter in the URL, and for members of a wrong kind.
 pub(super) fn beside_body(body: &serde_json::Value, in_url: Parameters) -> Result<Parameters, ApiError> {
     if let Some((name, _)) = in_url.iter().find(|(name, _)| !OF_PAGES.contains(name)) {
-        let message = format!("stands in the body here; the URL may have {}", OF_PAGES.join(", "));
+        let message = format!("must be in the body here; the URL may have {}", OF_PAGES.join(", "));
         return Err(ApiError::parameter(name, message));
     }
     Ok(Parameters::from_body(body)?.overridden_by(in_url))

@@ -60,7 +60,7 @@ impl Sort {
         let mut at = Location::new("sort");
         if document.len() > 1 && document.contains_key("$natural") {
             at.enter("$natural");
-            return Err(at.malformed(code::BAD_VALUE, "$natural stands alone; leave the other keys out"));
+            return Err(at.malformed(code::BAD_VALUE, "$natural must be the only key; omit the others"));
         }
         let mut sort = Self::default();
         for (name, direction) in document {

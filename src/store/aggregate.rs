@@ -84,8 +84,8 @@ impl Reach {
     pub fn guard_of(&self, collection: &str) -> Result<&Filter, StoreError> {
         self.0.get(collection).map(|(guard, _)| guard).ok_or_else(|| {
             let message = match self.names().collect::<Vec<_>>().as_slice() {
-                [] => format!("{collection} cannot be read from here"),
-                known => format!("{collection} cannot be read from here; what can is {}", known.join(", ")),
+                [] => format!("{collection} cannot be read here"),
+                known => format!("{collection} cannot be read here; you can read {}", known.join(", ")),
             };
             StoreError::Query { code: UNAUTHORIZED, message }
         })

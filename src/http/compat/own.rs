@@ -148,7 +148,7 @@ async fn objects_by_type(
 ) -> Result<HttpResponse, ApiError> {
     let (caller, services) = (caller(&request)?, &state.services);
     if name.as_str() != "type_id" {
-        return Err(ApiError::new(ErrorCode::NotFound, "objects are grouped by type_id alone"));
+        return Err(ApiError::new(ErrorCode::NotFound, "objects can be grouped only by type_id"));
     }
     let types = services.current_types().await?;
     let active = only_active(&request);

@@ -180,8 +180,8 @@ async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Answer {
 async fn streamed(state: web::Data<HttpState>, request: &HttpRequest, caller: &Arc<Caller>, asked: Asked) -> Answer {
     let feed = &state.services.feed;
     let seat = feed.seat(caller.user_id).ok_or_else(|| {
-        let message = "there are as many streams of changes as there may be: 2,048 of you, or 4,096 of all users together; \
-                       close some if they are yours, else try again";
+        let message = "the maximum number of streams of changes is open: 2,048 of yours, or 4,096 of all users; \
+                       close some of yours, or try again";
         ApiError::new(ErrorCode::Busy, message)
     })?;
     let since = match asked.since {

@@ -198,7 +198,7 @@ impl Fields {
             return Ok(());
         }
         let message = format!(
-            "unwinds members, and a field is none; write {{\"$set\": {{\"values\": \"{path}\"}}}}, {{\"$unwind\": \"$values\"}}"
+            "unwinds members, not fields; write {{\"$set\": {{\"values\": \"{path}\"}}}}, {{\"$unwind\": \"$values\"}}"
         );
         Err(at.malformed(code::BAD_VALUE, message))
     }
@@ -211,7 +211,7 @@ impl Fields {
                 ("$top" | "$bottom" | "$topN" | "$bottomN", Some(keys)) => {
                     if let Some(path) = keys.keys().find(|path| path.starts_with(PREFIX) && !self.is_plain) {
                         let message = format!(
-                            "ranks by members, and a field is none; write {{\"$set\": {{\"rank\": \"${path}\"}}}} in front, and \
+                            "ranks by members, not fields; write {{\"$set\": {{\"rank\": \"${path}\"}}}} in front, and \
                              \"sortBy\": {{\"rank\": ...}}"
                         );
                         return Err(at.malformed(code::BAD_VALUE, message));

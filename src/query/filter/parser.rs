@@ -201,7 +201,7 @@ impl Parser {
             "$ref" | "$id" | "$db" => part_of_reference(self, name, value),
             entry::OPERATOR if self.limits.own_operator => self.of_field(value),
             "$text" | "$expr" if level == Level::Inner => {
-                self.bad(format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field"))
+                self.bad(format!("{name} belongs at the top of a filter, not in $elemMatch; put it next to the field"))
             }
             "$text" => self.text(value),
             "$expr" => Computed::parse(value, &mut self.at).map(|expression| Node::Expr(Box::new(expression))),

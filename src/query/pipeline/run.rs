@@ -316,7 +316,7 @@ fn replaced(expression: &Expression, document: &RawDocument, budget: &Budget) ->
     budget.drop_since(mark);
     match value {
         Some(Bson::Document(document)) => encoded(&document),
-        _ => Err(EvalError::new(40228, "the new document must be a document, and is none")),
+        _ => Err(EvalError::new(40228, "the new root must be a document")),
     }
 }
 

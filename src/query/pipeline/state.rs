@@ -131,7 +131,7 @@ impl State {
                         merged.insert(name, member);
                     }
                 }
-                Some(_) => return Err(EvalError::new(40400, "$mergeObjects takes documents alone")),
+                Some(_) => return Err(EvalError::new(40400, "$mergeObjects takes only documents")),
             },
             // As in MongoDB one value more is looked at.
             Self::FirstN { values, count, is_full } if values.len() >= *count => *is_full = true,

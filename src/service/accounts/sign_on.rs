@@ -119,7 +119,7 @@ impl Newcomer<'_> {
     async fn caller(&self) -> Result<Arc<Caller>, SignOnError> {
         let Self { identities, bearer, .. } = *self;
         let Some(group) = &bearer.group else {
-            let message = "the issuer knows you, but none of your groups has a place here: see auth.oidc.groups";
+            let message = "the issuer knows you, but auth.oidc.groups maps none of your groups";
             return Err(self.refusal(message).into());
         };
         for _ in 0..resource::DECISIONS {

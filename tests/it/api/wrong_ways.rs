@@ -72,7 +72,7 @@ on_each_store! {
             ("/users/", "user_name", "admin", r#"filter={"user_name":"admin"}"#),
         ] {
             let told = refusal(app, path, name, value).await;
-            let words = if meant.contains("f.") { format!("; a field of that name is asked for by {meant}") } else { format!("; did you mean {meant}?") };
+            let words = if meant.contains("f.") { format!("; for the field of that name use {meant}") } else { format!("; did you mean {meant}?") };
             assert!(told.ends_with(&words), "{path} {name}: {told}");
         }
         assert!(refusal(app, "/objects/", "hostname", &"x".repeat(900)).await.len() < 300);

@@ -262,7 +262,7 @@ pub async fn propose_type(
         let table = rows::read_table(&file, &form, &locale, &room)?;
         // The cells of a column, and the texts in them.
         if !room(table.rows.len().saturating_mul(COLUMN)) {
-            return Err((1, "there is no memory for so large a file; send its first lines".to_owned()));
+            return Err((1, "there is not enough memory for this file; send its first lines".to_owned()));
         }
         proposal::propose(&name, author_id, &table, &locale).map_err(|reason| (table.header_line, reason))
     };

@@ -165,7 +165,7 @@ fn check_text(file: &[u8], room: &dyn Fn(usize) -> bool) -> Result<(), (u64, Str
         return Err((1, reason.to_owned()));
     }
     if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) {
-        return Err((1, "there is no memory for so large a file; send it in several files".to_owned()));
+        return Err((1, "there is not enough memory for this file; send it in several files".to_owned()));
     }
     Ok(())
 }
