@@ -1,4 +1,4 @@
-//! The means of work: memory, and the time while somebody waits for it.
+//! What a piece of work may use: memory, and time as long as somebody waits for the result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::memory::{Pool, Share};
 use super::{Denied, Ticket};
 
-/// The means of one piece of work. Those by default have no bound.
+/// What one piece of work may use. The default has no bound.
 #[derive(Debug, Clone, Default)]
 pub struct Means {
     memory: Option<Arc<Pool>>,

@@ -651,7 +651,7 @@ impl ValueKind {
     }
 }
 
-/// Why the `value` of a field is no default for it, for the author of the type. An empty one is none.
+/// Why a field does not accept its `value` as default, for the author of the type. An empty `value` is no default.
 pub fn no_default(field: &Document) -> Option<String> {
     let (kind, value) = (field.get_str("type").ok()?, field.get_str("value").ok()?);
     let options = field.get_array("options").into_iter().flatten().filter_map(Bson::as_document);
@@ -690,7 +690,7 @@ pub fn no_default(field: &Document) -> Option<String> {
     Some(format!("{} is no default: it must be {expected}; correct it or leave it out", quoted(value)))
 }
 
-/// Why the `regex` of a field is no pattern, for the author of the type.
+/// Why the `regex` of a field is not a valid pattern, for the author of the type.
 pub fn no_pattern(field: &Document) -> Option<String> {
     compile_pattern(pattern_of(field)?).err()
 }

@@ -166,7 +166,7 @@ fn within_bounds(bytes: &[u8], room: &dyn Fn(usize) -> bool) -> Result<(), Strin
         let mut part = part.take(left + 1);
         let read = if has_texts {
             let read = unpack_texts(&mut part)?;
-            // The reader holds all of them.
+            // The reader holds all texts in memory.
             if !room(usize::try_from(read).unwrap_or(usize::MAX)) {
                 return Err(NO_ROOM.to_owned());
             }

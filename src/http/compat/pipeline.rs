@@ -106,7 +106,7 @@ fn said_once(request: &HttpRequest) -> Result<(), ApiError> {
     sent.map_or(Ok(()), |sent| Parameters::from_query(&sent).map(drop))
 }
 
-/// The parameters of a list of what was selected, which echo and link what was sent.
+/// The parameters of the list of the selected documents. Its echo and its links repeat what the client sent.
 fn chosen(
     request: &HttpRequest,
     mut params: ListParams,

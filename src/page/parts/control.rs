@@ -27,7 +27,7 @@ pub struct Shown<'a> {
     pub was: &'a str,
     /// What is wrong with it.
     pub problem: Option<&'a Problem>,
-    /// What the value has become meanwhile, and whether it was taken.
+    /// The value that somebody else stored meanwhile, and whether the control shows it.
     pub meanwhile: Option<(&'a str, bool)>,
     /// The names of the types that it may refer to.
     pub of_types: &'a str,
@@ -43,7 +43,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Without objects to choose from.
+    /// A problem without objects to choose from.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), candidates: Vec::new() }
     }

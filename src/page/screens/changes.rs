@@ -1,4 +1,4 @@
-//! What changed, of all objects or some, by anybody or one: also what was deleted, with the way back.
+//! The changes of all or some objects, by all users or one. Deleted objects are listed too, and can be restored.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ fn condition(visitor: &Visitor) -> Result<Document, ApiError> {
 /// Shows the newest entries.
 ///
 /// # Errors
-/// A day that is none; errors of the store.
+/// A text that is not a day; errors of the store.
 pub async fn show(visitor: Visitor) -> Result<HttpResponse, ApiError> {
     let texts = visitor.texts();
     let is_deleted = visitor.guest.asked("action") == Some("DELETE");

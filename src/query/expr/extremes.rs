@@ -9,7 +9,7 @@ use crate::query::compare::{Ordered, compare_bson};
 
 /// A bounded number of values, in their order. Values come in one at a time, and each costs the logarithm of what is kept.
 pub(in crate::query) struct Extremes {
-    /// The values with their turns: of equal ones the later counts as larger.
+    /// The values, each with the number of its arrival: of equal values the later one counts as larger.
     kept: BTreeSet<(Ordered, u64)>,
     seen: u64,
     count: usize,

@@ -409,7 +409,7 @@ fn settle_id(root: &mut Branch, includes: bool, id: Option<bool>, mentions_id: b
     }
 }
 
-/// Notes in each branch whether something below is made up.
+/// Marks each branch that has a computed member below it.
 pub(super) fn note_computed(branch: &mut Branch) {
     for (_, child) in &mut branch.children {
         if let Child::Branch(below) = child {

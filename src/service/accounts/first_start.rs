@@ -56,7 +56,7 @@ pub struct FirstStart<'a> {
     pub store: &'a dyn Store,
     /// Hashes the password.
     pub passwords: &'a Passwords,
-    /// May give the password.
+    /// They may have the password of the first administrator.
     pub settings: &'a AuthSettings,
     /// The directory for the file with a generated password.
     pub directory: &'a Path,

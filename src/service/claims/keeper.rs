@@ -94,7 +94,7 @@ impl Keeper {
             let basis = if lacking.is_empty() { basis } else { self.basis(true).await? };
             let stored = if is_read { Some(keeping::stored(&*self.plain, &unit, self.max_time).await?) } else { None };
             let KeptUnit { unit: kept, gone, searched } = self.kept(&basis, &unit, stored).await?;
-            // What search knows was as it should be, so something else was stale.
+            // The words for search were up to date, so something else was stale.
             let is_lost = std::mem::take(&mut was_stale) && searched != Searched::Other;
             let outcome = if is_lost { Err(StoreError::Stale) } else { self.inner.commit(kept).await };
             match outcome {
