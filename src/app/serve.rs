@@ -100,7 +100,7 @@ impl Application {
     }
 
     /// Feeds the watchdog of systemd, if there is one. Each thread that answers requests must give signs of life, and an
-    /// embedded store must have its writing thread. A MongoDB server that is away is none of its business.
+    /// embedded store must have its writing thread. It does not look at MongoDB.
     fn feed_watchdog(&self) {
         let Some(period) = sd_notify::watchdog_enabled() else { return };
         let (services, pulse, has_file) =

@@ -29,7 +29,7 @@ pub struct Verifier {
     pub server_key: [u8; 32],
 }
 
-/// A message that is none of SCRAM.
+/// A message that does not follow SCRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is no message of SCRAM-SHA-256: {0}")]
 pub struct ScramError(&'static str);

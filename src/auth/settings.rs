@@ -27,7 +27,7 @@ pub struct AuthSettings {
     pub basic: bool,
     /// The fewest characters of a new password.
     pub min_password_length: usize,
-    /// The password of the first administrator. Empty: one is made up at the first start.
+    /// The password of the first administrator. Empty: the first start generates one.
     #[serde(deserialize_with = "filled")]
     pub initial_admin_password: Option<Secret>,
     /// Where a made-up first password is written. Empty: the directory of the embedded store, else the working directory.

@@ -34,7 +34,7 @@ use super::output::{harmless, stdout};
 /// What can be done with users.
 #[derive(Debug, Subcommand, Serialize, Deserialize)]
 pub enum UserCommand {
-    /// Add a user. The password is read from standard input; with `--generate` it is made up and printed.
+    /// Add a user. The password is read from standard input; with `--generate` it is generated and printed.
     Add {
         /// What the user signs in as.
         user_name: String,

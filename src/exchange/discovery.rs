@@ -318,7 +318,7 @@ pub struct HostAddress<'a> {
 }
 
 impl<'a> HostAddress<'a> {
-    /// Takes an address apart. A text that is none is used unchanged as a host.
+    /// Splits an address into its parts. A text that is not an address is used unchanged as a host.
     pub fn read(text: &'a str) -> Self {
         let text = without_mask(text.trim());
         if is_ip(text) {

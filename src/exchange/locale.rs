@@ -217,7 +217,7 @@ fn ordered(text: &str, [year, month, day]: [usize; 3]) -> Option<chrono::DateTim
     Some(date.and_time(time).and_utc())
 }
 
-/// A time that is not whole is none: nothing that a cell says may be lost.
+/// An incomplete time is refused: nothing that a cell says may be lost.
 fn by_pattern(text: &str, items: &[Item<'static>]) -> Option<chrono::DateTime<Utc>> {
     let mut parsed = Parsed::new();
     parse(&mut parsed, text, items.iter()).ok()?;

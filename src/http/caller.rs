@@ -213,8 +213,8 @@ pub(super) async fn without_body<B: MessageBody + 'static>(
     Ok(refused(request, &ApiError::new(ErrorCode::BodyUnexpected, message)))
 }
 
-/// Whether a body comes with the request. An empty one is none. For a write a body without content counts as none
-/// too: some clients send one with each request.
+/// Whether the request has a body. An empty one does not count. For a write a body without content does not count
+/// either: some clients send one with each request.
 async fn has_body(request: &mut ServiceRequest) -> bool {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());

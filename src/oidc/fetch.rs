@@ -29,7 +29,7 @@ pub(super) enum FetchError {
     /// The issuer answered something else than a document.
     #[error("{url}: the answer has status {status}{}", if matches!(.status, 300..400) { "; redirects are not followed" } else { "" })]
     Status { url: String, status: u16 },
-    /// The document about the issuer is none.
+    /// The answer is not a document about an issuer.
     #[error("{url}: the answer is no JSON object with issuer and jwks_uri")]
     NoDiscovery { url: String },
     /// It is about another issuer.

@@ -30,7 +30,7 @@ impl Table {
     /// The objects of a type as rows of these columns. `joined` are stages on rows, which make the columns `made`.
     ///
     /// # Errors
-    /// Stages that are none.
+    /// `joined` are not valid stages.
     pub fn new(
         type_id: i64,
         list: Vec<Column>,

@@ -146,7 +146,7 @@ impl Operand {
     }
 }
 
-/// Types whose equal values are equal bytes. Doubles and decimals are none, nor is what contains them.
+/// Types whose equal values are equal bytes. Doubles and decimals are not among them, nor are types that contain them.
 fn has_one_encoding(kind: u8) -> bool {
     matches!(
         kind,

@@ -19,7 +19,7 @@ const KINDS: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 /// Why a token does not open the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenProblem {
-    /// It is none of the issuer, whatever the keys.
+    /// It cannot be a token of the issuer, whatever the keys.
     Invalid,
     /// It may be one, but no known key fits it.
     UnknownKey,

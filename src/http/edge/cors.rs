@@ -36,7 +36,7 @@ impl CorsPolicy {
     /// Reads the settings.
     ///
     /// # Errors
-    /// When an origin or the name of a header is none.
+    /// When a text is not an origin, or not the name of a header.
     pub fn new(settings: &CorsSettings) -> Result<Self, SettingsError> {
         Ok(Self { origins: settings.origins()?, headers: settings.headers()?, max_age_s: settings.max_age_s })
     }

@@ -25,7 +25,7 @@ const LONGEST_LINE: u64 = 128 * 1024 * 1024;
 pub(super) struct Line {
     /// From 1.
     pub(super) number: u64,
-    /// The document, or why it is none.
+    /// The document, or why the line is not a document.
     pub(super) content: Result<Document, String>,
 }
 

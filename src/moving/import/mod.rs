@@ -58,7 +58,7 @@ pub struct BadLine {
     pub field: String,
     /// What is wrong there.
     pub reason: String,
-    /// Whether the line was taken all the same.
+    /// Whether the line was imported anyway.
     pub is_accepted: bool,
 }
 

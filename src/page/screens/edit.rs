@@ -222,7 +222,7 @@ pub async fn create(form: Form, request: HttpRequest) -> Result<HttpResponse, Ap
 /// A body as a document.
 ///
 /// # Errors
-/// 400 for what is none.
+/// 400 for a body that is not a document.
 pub fn document(body: &Value) -> Result<Document, ApiError> {
     document_from_str(&body.to_string()).map_err(|error| ApiError::new(ErrorCode::JsonMalformed, error.to_string()))
 }

@@ -205,7 +205,7 @@ pub(super) fn exact_i32(value: &Bson) -> Option<i32> {
     Number::of(value).and_then(Number::to_exact_i32)
 }
 
-/// The text of a string. A symbol is none here; only what makes texts of other values takes it for one.
+/// The text of a string. A symbol is not a string here; only conversions to text accept it.
 pub(super) fn text(value: Option<&Bson>) -> Option<&str> {
     match value {
         Some(Bson::String(text)) => Some(text),

@@ -56,7 +56,7 @@ impl Held {
     }
 }
 
-/// A value that groups and sets find again; a missing value is none.
+/// A value that is a key of groups and sets; a missing value is `None`.
 #[derive(Debug, Clone)]
 pub(super) struct Key(pub(super) Option<Bson>);
 

@@ -42,7 +42,7 @@ pub struct Projection {
 #[derive(Debug, Clone, Default)]
 struct Branch {
     children: Vec<(String, Child)>,
-    /// Whether something below is made up.
+    /// Whether a member below is computed.
     computes: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::service::objects::bulk::GROUP_BYTES;
 use crate::store::collections::{CLAIMS, OBJECTS, TYPES};
 use crate::store::{Change, Documents, FindQuery, Shared, Store, StoreError, Unit, as_fits};
 
-/// How often a step is tried again when others change what it is about.
+/// How often a step is repeated when others change its objects.
 const ATTEMPTS: usize = 64;
 
 /// The claims of at most this many objects are made in one unit.

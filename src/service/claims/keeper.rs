@@ -54,7 +54,7 @@ enum Searched {
     None,
     /// They are as the objects say.
     Fitting,
-    /// They are otherwise, and were read; perhaps there are none to change.
+    /// They differ from what the objects say, and were read; perhaps none has to change.
     Other,
 }
 

@@ -203,7 +203,7 @@ fn conceal(changes: &mut Document, plain: &HashSet<&str>) {
     }
 }
 
-/// Hides a value. That there is none is no secret.
+/// Hides a value, but not that a value is missing.
 fn hide(value: &mut Bson) {
     if *value != Bson::Null {
         *value = HIDDEN.into();

@@ -127,7 +127,7 @@ pub(super) trait Visitor: Send + 'static {
         false
     }
 
-    /// The document has come to the moment.
+    /// The document is as it was at the moment.
     fn arrive(&mut self, _id: i64, _past: Past, _budget: &Budget) -> Result<(), StoreError> {
         Ok(())
     }
@@ -381,7 +381,7 @@ impl<V: Visitor> Walk<V> {
         Ok(())
     }
 
-    /// The document that was being rolled back has come to the moment.
+    /// The document that was being rolled back is as it was at the moment.
     fn arrive(&mut self, budget: &Budget) -> Result<(), StoreError> {
         let Some(Turning { id, present, last, at }) = self.current.take() else { return Ok(()) };
         if matches!(at, Place::Ahead) && !self.is_last_look {

@@ -637,7 +637,7 @@ fn type_of_object(
     Ok(entry)
 }
 
-/// An object as it was, as a new version of what it is.
+/// A new version of an object, with the values that it had at an earlier time.
 fn object_back(
     user_id: i64,
     now: bson::DateTime,

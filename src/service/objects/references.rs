@@ -197,7 +197,7 @@ async fn ids_of(services: &Services, query: FindQuery) -> Result<Vec<i64>, Servi
 pub struct Left(BTreeSet<i64>);
 
 impl Left {
-    /// What to say of them to the caller; nothing where there are none.
+    /// The warning about them for the caller; nothing if there are none.
     pub fn warning(&self, removed: usize) -> Option<String> {
         let it = if removed == 1 { "it" } else { "them" };
         match self.0.len() {

@@ -27,7 +27,7 @@ use crate::store::{Change, Condition, Documents, FindQuery, Store, StoreError, U
 
 /// One step looks at no more objects than this.
 const STEP: usize = 250;
-/// How often a step is tried again when others change what it is about.
+/// How often a step is repeated when others change its objects.
 const ATTEMPTS: usize = 64;
 /// How often the worker looks for work; that costs no call of the store.
 const LOOK: Duration = Duration::from_millis(200);

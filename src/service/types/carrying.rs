@@ -338,7 +338,7 @@ fn most_together(services: &Services) -> usize {
     services.store.largest_unit().min(services.most_together).min(MOST_OBJECTS)
 }
 
-/// An object that does not change is compared all the same: what others make of it meanwhile must make the steps, too.
+/// An object that does not change is compared anyway: the steps must also be possible with what others store meanwhile.
 fn replaced(before: &RawDocument, after: &RawDocument) -> Change {
     Change::Replace { collection: Objects::COLLECTION, before: before.to_owned(), after: after.to_owned() }
 }

@@ -146,7 +146,7 @@ pub(crate) async fn without_category(
     Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE.into(), at }))
 }
 
-/// A category as it was, as a new state of what it is.
+/// A new state of a category, with the members that it had at an earlier time.
 ///
 /// # Errors
 /// Violations of today's rules.

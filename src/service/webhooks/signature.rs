@@ -19,7 +19,7 @@ pub(super) fn new_secret() -> Secret {
     Secret::new(format!("{PREFIX}{}", STANDARD.encode(rand::random::<[u8; 32]>())))
 }
 
-/// The signed message; nothing if the secret is none.
+/// The signed message; nothing if the secret is not valid.
 pub(super) fn message(url: Url, secret: &Secret, id: String, now: DateTime<Utc>, body: &Value) -> Option<Message> {
     let key = STANDARD.decode(secret.expose().strip_prefix(PREFIX)?).ok()?;
     let body = body.to_string().into_bytes();

@@ -105,7 +105,7 @@ fn regex_of(text: &str) -> Option<String> {
     Some(format!("{{\"$regex\": {pattern}{options}}}"))
 }
 
-/// About a text that is none of those which a member can have.
+/// Advice about a text that the member can never have.
 pub(super) fn one_of(place: &Place, value: &Bson, all: &[(&str, &[&str])]) -> Option<String> {
     let (Place::Member(path), Bson::String(text)) = (place, value) else { return None };
     let (_, known) = all.iter().find(|(member, _)| member == path)?;
