@@ -31,7 +31,7 @@ pub(super) struct Selected {
 
 /// Lists of objects are ordered by this without a `sort`.
 const KEY: &str = "public_id";
-/// No more keys fit an order, as on MongoDB.
+/// The maximum number of keys of an order, as on MongoDB.
 pub(super) const MOST_KEYS: usize = 32;
 
 /// Whether the text of a filter is that of a pipeline.

@@ -52,9 +52,9 @@ impl fmt::Display for Finding {
     }
 }
 
-/// With less free space than this a store soon cannot write.
+/// The free space below which a store may soon be unable to write.
 const TOO_LITTLE_MIB: u64 = 256;
-/// With a smaller free part of its disk than this a store needs attention.
+/// The percentage of free space below which the disk of a store needs attention.
 const LITTLE: u64 = 10;
 
 /// The finding about the free space on the disk of a store in `place`.

@@ -41,7 +41,7 @@ pub(super) struct Frame {
 pub(super) enum NoFrame {
     /// The client went away, or was too slow.
     Gone(io::Error),
-    /// It is none, or too large.
+    /// The bytes are not a message, or one that is too large.
     Refused(CodecError, Option<Head>),
     /// There is no memory for it.
     Busy(Head),

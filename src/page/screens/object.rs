@@ -204,7 +204,7 @@ fn actions(visitor: &Visitor, view: &ObjectView, id: i64) -> Markup {
     }
 }
 
-/// That this is the past, and the ways out of it.
+/// Says that the page shows an earlier moment, with links back to the present.
 fn past(visitor: &Visitor, id: i64, at: &str, entries: &[story::Entry]) -> Markup {
     let texts = visitor.texts();
     let time = entries.iter().find(|entry| entry.sequence.to_string() == at).and_then(|entry| entry.time);

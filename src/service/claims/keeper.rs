@@ -117,7 +117,7 @@ impl Keeper {
                 Err(StoreError::Stale) if !depends => is_doubtful = true,
                 Err(error) => {
                     for (type_id, wanted) in lacking.iter().filter(|_| !is_rehearsal()) {
-                        // Perhaps nobody asks for it any more.
+                        // Perhaps no other request needs these rules.
                         abandon(&*self.plain, *type_id, wanted, self.max_time).await?;
                     }
                     return Err(error);

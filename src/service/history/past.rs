@@ -213,7 +213,7 @@ impl<'s> Back<'s> {
         Ok(found.map(|(entries, bytes)| Read { present, entries, bytes: documents.saturating_add(bytes) }))
     }
 
-    /// What the query finds, if that is not too much; otherwise, where it is wanted in any case, piece by piece.
+    /// What the query finds. If that is too much, it comes in chunks where `is_wanted`, and else not at all.
     async fn found(
         &self,
         collection: &str,

@@ -40,7 +40,7 @@ const MOST_UNKEPT: usize = 10;
 /// How long deletions keep nothing after there was no room for one. To try each time would take the room that they make.
 const CROWDED: Duration = Duration::from_mins(1);
 
-/// When a change was made, in its document. A moment that a client reads there is one after the change.
+/// The members with the time of a change. The state at such a time is the one after the change.
 const STAMPS: [&str; 2] = ["last_edit_time", "creation_time"];
 
 /// The maximum number of milliseconds between the time in a document and its entry. The document of an import may say

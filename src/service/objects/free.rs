@@ -20,7 +20,7 @@ use crate::store::FindQuery;
 
 /// One query asks for this many addresses.
 const AT_ONCE: usize = 256;
-/// One request asks for this many times as many.
+/// The maximum number of such queries in one request.
 const MOST_QUERIES: usize = 256;
 
 /// The first address of `network` that no object of the type has in the field. Callers who may read the type's objects may know

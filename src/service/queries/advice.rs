@@ -329,7 +329,7 @@ impl Said {
         self.values.iter().find(|(place, _)| is_it(place)).and_then(|(_, values)| values.first())
     }
 
-    /// About a question for what was changed: the time of the last change is null for what is new.
+    /// Advice on a filter for recent changes: in new objects the time of the last change is null.
     fn changed_since(&self) -> Option<String> {
         let since = self.edited_after.filter(|_| !self.paths.contains("creation_time"))?;
         let since = since.try_to_rfc3339_string().ok()?;
@@ -456,7 +456,7 @@ impl VisibleTypes<'_> {
         self.types_with(name).next().is_some()
     }
 
-    /// About a name that no field has, with the nearest one.
+    /// Advice on a name that no field has, with the nearest one.
     fn unknown_field(&self, name: &str) -> String {
         let known: Vec<&str> = self.types.field_names().filter(|known| self.has_field(known)).collect();
         let near = suggest::nearest(name, &known).map(|near| format!(", did you mean {}?", plain(near)));
