@@ -159,7 +159,7 @@ pub struct Draft<'a> {
     pub author: &'a Author,
     /// The entry of the type whose change this follows from.
     pub cause: Option<Cause>,
-    /// The way back.
+    /// The changes that lead back to the state before.
     pub changes: Changes,
     /// The document after the change.
     pub after: After<'a>,

@@ -145,7 +145,7 @@ pub const UNIQUE: &str = "service.unique";
 /// The words of each object, for search.
 pub const SEARCH: &str = "service.search";
 
-/// Whether all objects are in it, and what is left to be made.
+/// Whether the index of words is complete, and which parts are missing.
 pub const SEARCH_WORK: &str = "service.search.work";
 /// The last change of each type that changed its objects, too: what was done, by the id of the type.
 pub const TYPE_MIGRATIONS: &str = "service.type_migrations";

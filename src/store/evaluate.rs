@@ -374,10 +374,10 @@ pub(crate) fn applied(chunks: Chunks, (pipeline, done): (Pipeline, usize), max_t
     applied_by(chunks, Arc::new(apply), max_time)
 }
 
-/// What is made of a chunk.
+/// The function that is applied to each chunk.
 pub(crate) type Apply = dyn Fn(&Documents, &Budget, &Means) -> Result<Documents, StoreError> + Send + Sync;
 
-/// What is made of chunks, one by one.
+/// The chunks after the function was applied to each of them.
 pub(crate) fn applied_by(chunks: Chunks, apply: Arc<Apply>, max_time: Duration) -> Chunks {
     let applied = chunks.and_then(move |documents| {
         let apply = Arc::clone(&apply);

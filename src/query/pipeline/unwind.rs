@@ -78,7 +78,7 @@ impl PipelineParser {
 }
 
 impl Unwind {
-    /// What comes of a document, one by one.
+    /// The documents that a document becomes, one by one.
     pub(super) fn each<E: From<EvalError>>(
         &self,
         document: &RawDocument,

@@ -133,7 +133,7 @@ pub(super) trait Visitor: Send + 'static {
     }
 }
 
-/// The way back to a moment, for documents of one collection.
+/// Rolls documents of one collection back to an earlier moment.
 pub(super) struct Back<'s> {
     store: &'s dyn Store,
     collection: &'s str,

@@ -95,7 +95,7 @@ impl Kind {
     }
 }
 
-/// The way back of a resource.
+/// What an undo does with a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Revert,

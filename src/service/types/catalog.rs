@@ -2,8 +2,7 @@
 //!
 //! The catalog asks [`Store::revision`] before each use; that costs no round trip. When the number moved, one query
 //! reads the types again, and only those with different bytes are compiled. So a render is at most as stale as the
-//! store's revision. That is not at all on the embedded store and for changes through this process, and at most one
-//! second for other changes.
+//! store's revision: never on the embedded store and for changes through this process, at most one second for others.
 //!
 //! The cached types alone refuse nothing and show nothing, because another instance may just have made a type.
 //! Before an object of an unknown type is shown or changed, [`TypeCatalog::knowing`] looks its type up. Before a type or a

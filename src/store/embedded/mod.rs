@@ -286,7 +286,7 @@ impl EmbeddedStore {
         self.watched(failure::guarded(work))
     }
 
-    /// The same for at most [`HERE`]; nothing when it is to be asked again as work.
+    /// The same for at most [`HERE`]; `None` if that is too short, and a turn is needed.
     fn briefly<T>(
         &self,
         max_time: Duration,

@@ -128,7 +128,7 @@ fn inserted(units: &[&Unit], topology: Topology) -> BTreeMap<&'static str, i64> 
     largest
 }
 
-/// What is to be asked for these units.
+/// The questions to the server on which these units depend.
 fn questions(units: &[&Unit], topology: Topology) -> Vec<Question> {
     let mut by_id: BTreeMap<&'static str, BTreeSet<i64>> = BTreeMap::new();
     let mut questions: Vec<Question> = Vec::new();

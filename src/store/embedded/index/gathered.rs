@@ -18,7 +18,7 @@ pub(crate) const CHUNK: usize = if cfg!(test) { 32 } else { 1024 };
 /// Entries added or removed since the last merge, and the number of entries in the table.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    /// Whether the entry is to be there.
+    /// Each entry, and whether it was added; otherwise it was removed.
     changes: BTreeMap<Vec<u8>, bool>,
     stored: u64,
 }
