@@ -10,7 +10,7 @@ use bson::{Bson, Document, doc};
 use super::{FieldPath, STORED};
 use crate::address;
 
-/// The maximum number of values of the first differing octet that get a range each; with more, only the octets before count.
+/// The maximum number of values of the first differing octet that get a range each.
 const MOST_RANGES: u8 = 16;
 
 /// Operands of equality in the spelling of stored addresses. All others stay as they are.

@@ -36,8 +36,8 @@ use crate::store::{Change, Condition, Documents, FindQuery, Shared, StoreError, 
 /// How many objects one unit stores when each item is on its own.
 const GROUP: usize = 1000;
 
-/// The maximum bytes of documents in such a unit, unless one document alone has more: a MongoDB server refuses a transaction
-/// that takes too much of its cache.
+/// The maximum bytes of documents in such a unit, unless one document alone has more. A MongoDB server refuses a
+/// transaction that takes too much of its cache.
 pub(crate) const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many documents of these sizes go into one unit; at least one.

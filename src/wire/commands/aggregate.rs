@@ -11,8 +11,8 @@ use crate::store::{Documents, FindQuery};
 use crate::wire::cursors::Rest;
 use crate::wire::error::{WireError, code};
 
-/// All options of `aggregate`. `allowDiskUse` and `writeConcern` have no effect: drivers send the latter with each pipeline,
-/// for those that write.
+/// All options of `aggregate`. `allowDiskUse` and `writeConcern` have no effect: drivers send the latter with each
+/// pipeline, for those that write.
 const KNOWN: &[&str] = &[
     "allowDiskUse", "bypassDocumentValidation", "collation", "cursor", "explain", "hint", "let", "pipeline",
     "readConcern", "writeConcern",
