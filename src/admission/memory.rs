@@ -35,7 +35,7 @@ impl Pool {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Takes `more` for what takes `all` then.
+    /// Takes `more` bytes for a share that then has `all`.
     fn take(&self, more: usize, all: usize) -> Result<(), Denied> {
         if all > self.size {
             return Err(Denied::TooMuch { most: self.size });

@@ -126,7 +126,7 @@ impl PackageDraft {
         Ok(Self { path, is_finished: false, _held: held })
     }
 
-    /// Writes the manifest and takes the place.
+    /// Writes the manifest, and moves the directory to its place.
     fn finish(mut self, place: &Path, manifest: &Manifest, replaces: bool) -> Result<(), MovingError> {
         let path = self.path.join(MANIFEST);
         let text = serde_json::to_string_pretty(manifest).map_err(io::Error::from).map_err(MovingError::at(&path))?;

@@ -8,7 +8,7 @@ use crate::json::write::{DateStyle, write_date_text, write_value};
 use crate::raw::{CorruptBson, Value};
 
 const SEPARATOR: &str = " | ";
-/// Most lines are no longer.
+/// Most lines are not longer than this.
 const LENGTH: usize = 64;
 
 /// The object's line after its type's own summary.

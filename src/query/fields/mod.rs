@@ -43,7 +43,7 @@ const OBJECTS: &str = "framework.objects";
 /// How many names are proposed in place of an unknown one.
 const PROPOSED: usize = 3;
 
-/// No field has a longer name, in bytes. Looking a path up takes no longer for more dots than it may have.
+/// The maximum length of a name in a path, in bytes. It bounds the time to look up a path with many dots.
 const LONGEST_NAME: usize = 1024;
 
 /// Which names of fields there are, as far as the caller may know. `types` narrows them to some types, by their ids.

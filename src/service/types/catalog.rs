@@ -39,7 +39,7 @@ pub(crate) const VIEW_TYPES: &str = "base.framework.type.view";
 #[derive(Default)]
 pub struct TypeCatalog {
     current: ArcSwapOption<Types>,
-    /// The types of a moment at which they were those of today.
+    /// Given types, which are not kept up to date; see [`TypeCatalog::of`].
     fixed: Option<Arc<Types>>,
     /// The types of the present, for the catalog of an earlier moment.
     present: Option<Present>,

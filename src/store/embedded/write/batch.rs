@@ -727,7 +727,7 @@ enum Halt {
 }
 
 impl Halt {
-    /// If the whole transaction is aborted, nothing is too large.
+    /// The error of a transaction that is aborted as a whole, so that no unit is too large for its notes.
     fn into_error(self) -> StoreError {
         match self {
             Self::Refused(error) => error,
