@@ -18,6 +18,8 @@ pub const PREFIX: &str = "type.";
 const KEYS: [&str; 2] = ["_id", "public_id"];
 /// The last columns. Fields come first where they have these names.
 const MEMBERS: [&str; 4] = ["active", "version", "creation_time", "last_edit_time"];
+/// The maximum number of types whose lines one table has, counted for each reference; further references show the id alone.
+const MOST_LINES: usize = 1_000;
 /// What stands between the values of a line.
 const SEPARATOR: &str = " | ";
 
@@ -60,11 +62,14 @@ pub fn table(object_type: &ObjectType, types: &[&ObjectType], now: DateTime) -> 
         (columns[field.name.as_str()].clone(), ColumnSource::Field { name: field.name.clone(), holds_arrays })
     }));
     list.extend(MEMBERS.map(|name| member((names.free(name), name))));
-    let (mut stages, mut made) = (Vec::new(), Vec::new());
+    let (mut stages, mut made, mut lines) = (Vec::new(), Vec::new(), 0);
     for field in shown.into_iter().filter(|field| field.is_reference()) {
         let column = &columns[field.name.as_str()];
         let summary = names.free(&format!("{column}_summary"));
-        stages.extend(summed_up(column, &summary, field, line(object_type, field, types)));
+        let targets = targets(object_type, field, types);
+        lines += targets.len();
+        let shown = if lines > MOST_LINES { label_and_id("") } else { line(field, &targets) };
+        stages.extend(summed_up(column, &summary, field, shown));
         made.push(summary);
     }
     Table::new(object_type.public_id, list, (&stages[..], made), now)
@@ -104,10 +109,14 @@ fn summed_up(column: &str, summary: &str, field: &Field, line: Bson) -> [Bson; 2
     [doc! { "$lookup": lookup }, doc! { "$set": { summary: lines } }].map(Bson::from)
 }
 
-/// The expression for the line of an object to which a field refers, by its type.
-fn line(object_type: &ObjectType, field: &Field, types: &[&ObjectType]) -> Bson {
+/// The types to whose objects a field refers.
+fn targets<'t>(object_type: &ObjectType, field: &Field, types: &[&'t ObjectType]) -> Vec<&'t ObjectType> {
     let named: HashSet<i64> = object_type.targets(field).collect();
-    let targets = types.iter().filter(|target| named.is_empty() || named.contains(&target.public_id));
+    types.iter().copied().filter(|target| named.is_empty() || named.contains(&target.public_id)).collect()
+}
+
+/// The expression for the line of an object to which a field refers, by its type.
+fn line(field: &Field, targets: &[&ObjectType]) -> Bson {
     let branch = |target: &&ObjectType| {
         let line = match field.summary_for(target.public_id) {
             Some(summary) if !summary.line.is_empty() => {
@@ -123,7 +132,7 @@ fn line(object_type: &ObjectType, field: &Field, types: &[&ObjectType]) -> Bson 
         };
         doc! { "case": { "$eq": ["$type_id", target.public_id] }, "then": line }
     };
-    let branches: Vec<Document> = targets.map(branch).collect();
+    let branches: Vec<Document> = targets.iter().map(branch).collect();
     let otherwise = label_and_id("");
     if branches.is_empty() {
         otherwise
@@ -163,4 +172,23 @@ fn text(object_type: &ObjectType, name: &str) -> Option<Bson> {
 
 fn literal(text: String) -> Bson {
     doc! { "$literal": text }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::document::raw;
+
+    #[test]
+    fn a_table_has_a_bounded_number_of_lines() {
+        let reference = |name: &str| doc! { "type": "ref", "name": name, "label": name, "ref_types": [] };
+        let of =
+            |id: i64| doc! { "public_id": id, "name": format!("t{id}"), "fields": [reference("a"), reference("b")] };
+        let types: Vec<ObjectType> =
+            (0..600).map(|id| ObjectType::from_document(&raw(&of(id))).expect("a type")).collect();
+        let types: Vec<&ObjectType> = types.iter().collect();
+        let made = table(types[0], &types, DateTime::MIN).expect("a table").stages();
+        let lines = format!("{made:?}").matches("$switch").count();
+        assert_eq!(lines, 1, "the second reference shows ids");
+    }
 }
