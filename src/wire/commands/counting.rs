@@ -11,7 +11,7 @@ use super::{Reading, done};
 use crate::admission;
 use crate::query::compare::Ordered;
 use crate::query::raw::{Elements, Value};
-use crate::query::{Leaf, Path};
+use crate::query::{Leaf, Path, Projection};
 use crate::service::exchange::tools::Reach;
 use crate::store::{FindQuery, StoreError};
 use crate::wire::cursors::LARGEST_BATCH;
@@ -76,6 +76,10 @@ pub(super) async fn distinct(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
 /// The different values at a path in ascending order. Of equal values the first one that was found counts.
 async fn values(reading: &Reading<'_>, reach: &Reach, query: FindQuery, key: &str) -> Result<Vec<Bson>, WireError> {
     let path = Path::new(key);
+    let step = key.split('.').next().unwrap_or_default();
+    // What is not shown is not made: tables look up summaries only for who reads them.
+    let shown = Projection::parse(&doc! { "_id": i32::from(step == "_id"), step: 1 }, &query.filter).ok();
+    let query = FindQuery { projection: shown, ..query };
     let mut seen = BTreeSet::new();
     let mut bytes = 0;
     let ticket = admission::current();
