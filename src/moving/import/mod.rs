@@ -22,6 +22,7 @@ use bson::DateTime;
 use bson::raw::RawDocumentBuf;
 
 use crate::progress::Progress;
+use crate::service::search::state;
 use crate::store::{Change, Condition, Copying, Store, StoreError, Unit};
 
 use self::rules::World;
@@ -129,7 +130,10 @@ pub async fn import(
         return Err(MovingError::Refused { lines, unclean });
     }
     if !options.dry_run {
-        if !import.takes_history {
+        if import.takes_history {
+            // Entries come with their objects, past everything that is kept for these.
+            state::begin_again(stores.plain, MAX_TIME).await?;
+        } else {
             import.store = stores.recorded;
         }
         // Before everything: nobody else may get an id that later lines still name.

@@ -11,6 +11,7 @@ use inventory_service::moving::package::PackagePart;
 use inventory_service::query::{Filter, Sort, Update};
 use inventory_service::service::accounts::credentials::{self, NewPassword};
 use inventory_service::service::history::verify;
+use inventory_service::service::search::state;
 use inventory_service::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, LOGS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
@@ -49,7 +50,10 @@ on_each_kind! {
         let services = place.demo().await;
         let first = place.exported(&*services.store, "before").await;
         let store = place.empty().await;
+        state::begin(&*store, BUDGET).await.expect("a state");
         let (outcome, findings) = place.imported(&*store, "before", PLAIN).await;
+        let (is_complete, words) = state::in_words(&*store, BUDGET).await.expect("a state");
+        assert!(!is_complete, "search has these objects to learn: {words}");
         let summaries = outcome.expect("an import");
         assert_eq!(said(&findings), Vec::<String>::new());
         assert_eq!((of(&summaries, PackagePart::Objects), of(&summaries, PackagePart::Users)), ([300, 0, 0], [1, 0, 0]));
