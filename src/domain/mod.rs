@@ -16,6 +16,7 @@ pub mod object_member;
 pub mod object_type;
 pub mod on_delete;
 pub mod references;
+pub mod report_input;
 pub mod revert_input;
 pub mod rules;
 pub mod schema;

@@ -103,6 +103,8 @@ pub enum Kind {
     OpenMapOf(&'static Schema),
     /// A list of these.
     List(&'static Kind),
+    /// The stages of a pipeline, whatever they hold.
+    Stages,
     /// A list of entries with a `name` and a `value`, or the same as a map from name to value; a list once it is accepted.
     Entries(&'static Schema),
 }
@@ -397,6 +399,7 @@ impl Kind {
                 Some(value.clone())
             }
             (Self::EmptyOr(_), Bson::Document(body)) if body.is_empty() => Some(value.clone()),
+            (Self::Stages, Bson::Array(_)) => Some(value.clone()),
             (Self::Map(schema) | Self::EmptyOr(schema), Bson::Document(body)) => {
                 Some(schema.check(body, pointer, violations).into())
             }
@@ -436,6 +439,7 @@ impl Kind {
             Self::Any => "a JSON value",
             Self::Map(_) | Self::EmptyOr(_) | Self::OpenMap | Self::OpenMapOf(_) => "an object",
             Self::List(_) => "an array",
+            Self::Stages => "an array of stages",
             Self::Entries(_) => "an array of names and values, or an object from name to value",
         }
     }

@@ -13,9 +13,10 @@ use super::objects::with_known_fields;
 use super::params::{Parameters, understood};
 use super::schema::{Aggregated, CsvParameters, PipelineBody, ResultParameters, operation};
 use super::state::HttpState;
+use crate::domain::report_input::FORMATS;
 use crate::query::{Effort, Fields, Pipeline};
 use crate::service::Caller;
-use crate::service::exchange::export::results_file;
+use crate::service::exchange::export::{ExportForm, results_file};
 use crate::service::objects::aggregate as service;
 use crate::service::queries::advice;
 use crate::service::resource::Objects;
@@ -33,19 +34,28 @@ operation! {
 }
 pub(super) async fn aggregate_objects(Call { state, request, caller }: Call, body: JsonBody) -> Answer {
     let sent = Parameters::of(&request)?;
-    let form = result_form(&state, &sent)?;
-    let stages = stages(body)?;
-    let pipeline = read_pipeline(&state, &caller, &stages).await?;
+    let form = result_form(&state, &sent, (&[], FORMATS[0]))?;
+    answered(&state, &caller, &stages(body)?, form.map(|form| ("results", form))).await
+}
+
+/// The results of a pipeline, as a file with this name where a form is given.
+pub(super) async fn answered(
+    state: &HttpState,
+    caller: &Caller,
+    stages: &[Bson],
+    file: Option<(&str, ExportForm)>,
+) -> Answer {
+    let pipeline = read_pipeline(state, caller, stages).await?;
     let asked = pipeline.documents().to_vec();
-    let found = service::aggregate_objects(&state.services, &caller, pipeline, state.params.max_limit).await?;
-    let advice = advice::of_pipeline(&state.services, &caller, &asked, found.is_empty()).await?;
-    if let Some(form) = form {
+    let found = service::aggregate_objects(&state.services, caller, pipeline, state.params.max_limit).await?;
+    let advice = advice::of_pipeline(&state.services, caller, &asked, found.is_empty()).await?;
+    if let Some((name, form)) = file {
         let file = results_file(found, form).await?;
-        return Ok(envelope::advised(attached("results", form).body(file), &advice));
+        return Ok(envelope::advised(attached(name, form).body(file), &advice));
     }
     let items = Items::of_results(&found)?;
     let beside = json!({"count": found.len()});
-    let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");
+    let response = envelope::collection::<Objects>(state, StatusCode::OK, "results", &items, &beside, "GET");
     Ok(envelope::advised(response, &advice))
 }
 

@@ -19,6 +19,7 @@ use super::schema::{
     TypeBody, operation,
 };
 use super::state::HttpState;
+use crate::domain::report_input::FORMATS;
 use crate::domain::schema::is_kebab_case;
 use crate::exchange::columns::Labels;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
@@ -106,13 +107,17 @@ pub(super) fn attached(name: &str, form: ExportForm) -> HttpResponseBuilder {
     response
 }
 
-/// The form of results: a table, or none for JSON.
+/// The form of results: a table, or none for JSON. `others` are known, too.
 ///
 /// # Errors
 /// 400 naming the parameter.
-pub(super) fn result_form(state: &HttpState, sent: &Parameters) -> Result<Option<ExportForm>, ApiError> {
-    sent.only(&[&["format"][..], &OF_CSV].concat(), state.params.unknown)?;
-    let format = sent.one_of("format", &["json", "csv", "xlsx"])?.unwrap_or("json");
+pub(super) fn result_form(
+    state: &HttpState,
+    sent: &Parameters,
+    (others, default): (&[&str], &'static str),
+) -> Result<Option<ExportForm>, ApiError> {
+    sent.only(&[&["format"], others, &OF_CSV].concat(), state.params.unknown)?;
+    let format = sent.one_of("format", &FORMATS)?.unwrap_or(default);
     of_csv_alone(sent, format)?;
     Ok(match format {
         "csv" => Some(ExportForm::Csv(csv_style(sent)?)),

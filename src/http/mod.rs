@@ -31,6 +31,7 @@ pub mod params;
 mod path;
 mod plan;
 mod references;
+mod reports;
 mod rights;
 mod root;
 pub mod route_table;

@@ -14,8 +14,8 @@ use super::caller::{Shown, TimeBudget, authorize, without_body};
 use super::history::{changes, diff, entries, restoring};
 use super::route_table::{BASE, RouteAccess, RouteInfo, described};
 use super::{
-    aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, rights, root, search, types,
-    user_settings as settings, user_tokens as tokens, users, webhooks,
+    aggregate, auth, bulk, categories, docs, exchange, groups, objects, references, reports, rights, root, search,
+    types, user_settings as settings, user_tokens as tokens, users, webhooks,
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
 
@@ -78,6 +78,12 @@ routes! {
     GET "/rest/objects/{public_id}/graph", Right("base.framework.object.view"), references::object_graph;
     GET "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state;
     PUT "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state;
+
+    GET "/rest/reports/", Right("base.framework.object.view"), reports::list_reports;
+    GET "/rest/reports/{name}", Right("base.framework.object.view"), reports::read_report;
+    PUT "/rest/reports/{name}", Right("base.framework.object.view"), reports::save_report;
+    DELETE "/rest/reports/{name}", Right("base.framework.object.view"), reports::delete_report;
+    GET "/rest/reports/{name}/definition", Right("base.framework.object.view"), reports::get_report;
 
     GET "/rest/search/", Right("base.framework.object.view"), search::search_objects;
 

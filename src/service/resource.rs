@@ -11,7 +11,7 @@ use super::error_code::ErrorCode;
 use super::once::{self, Once};
 use super::precondition::IfMatch;
 pub use super::queries::kinds::{
-    Categories, Deliveries, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users, Webhooks,
+    Categories, Deliveries, Groups, Objects, Reports, Resource, Types, UserSettings, UserTokens, Users, Webhooks,
 };
 use super::queries::list_query::ListQuery;
 use super::services::Services;

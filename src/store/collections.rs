@@ -159,6 +159,9 @@ pub const WEBHOOK_CURSORS: &str = "service.webhooks.cursors";
 /// The last deliveries of each webhook.
 pub const WEBHOOK_DELIVERIES: &str = "service.webhooks.deliveries";
 
+/// Saved reports of users and groups.
+pub const REPORTS: &str = "service.reports";
+
 /// The completed migrations.
 pub const MIGRATIONS: &str = "service.migrations";
 
@@ -249,6 +252,7 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },
+    CollectionSpec { name: REPORTS, indexes: &[PUBLIC_ID, unique("name", &[up("of"), up("owner_id"), up("name")])] },
     CollectionSpec { name: MIGRATIONS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

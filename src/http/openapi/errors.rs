@@ -131,7 +131,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TooManyIds => &[OBJECT_DELETES],
         ErrorCode::TooManyObjects => &[BULK_WRITES, UNDO, TYPE_CHANGES],
         ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
-        ErrorCode::ExportDoesNotFit => &[EXPORTS, Operations(&["aggregate_objects"])],
+        ErrorCode::ExportDoesNotFit => &[EXPORTS, Operations(&["aggregate_objects", "read_report"])],
         ErrorCode::ImportRefused => &[FILES],
         ErrorCode::ImportRepeated | ErrorCode::ImportKey => &[IMPORTS],
         ErrorCode::ValuesNotUnique => &[TYPE_CHANGES],
@@ -159,9 +159,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::GroupHasUsers => &[Operations(&["delete_group"])],
         ErrorCode::GroupToMoveTo => &[Operations(&["delete_group"])],
         ErrorCode::SettingIdentifierTaken => &[Operations(&["create_setting"])],
-        ErrorCode::QuotaExceeded => {
-            &[Operations(&["create_setting", "update_setting", "patch_setting", "create_token", "create_webhook"])]
-        }
+        ErrorCode::QuotaExceeded => &[SETTING_WRITES, Operations(&["create_token", "create_webhook", "save_report"])],
         ErrorCode::TokenNameTaken => &[Operations(&["create_token"])],
         ErrorCode::ValueTaken => &[
             OBJECT_WRITES,
@@ -196,9 +194,12 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ],
         ErrorCode::CategoryNotFound => &[Below("/rest/categories/{public_id}")],
         ErrorCode::UserNotFound => &[Below("/rest/users/{public_id}")],
-        ErrorCode::SettingNotFound => &[Variable("name"), Operations(&["create_setting"])],
+        ErrorCode::SettingNotFound => {
+            &[Below("/rest/users/{public_id}/settings/{name}"), Operations(&["create_setting"])]
+        }
+        ErrorCode::ReportNotFound => &[Below("/rest/reports/{name}")],
         ErrorCode::TokenNotFound => &[Variable("token_id")],
-        ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}")],
+        ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}"), Operations(&["save_report"])],
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
         ErrorCode::WebhookNotFound => &[Below("/rest/webhooks/{public_id}")],
         ErrorCode::RequestNotFound => &[UNDO],

@@ -200,6 +200,7 @@ fn about(tag: &str) -> &'static str {
         "import" => "Objects from a file.",
         "logs" => "Log entries: what was changed, when and by whom.",
         "objects" => "Objects, each of one type.",
+        "reports" => "Saved reports: pipelines on objects, under a name.",
         "rights" => "The rights that the service knows.",
         "search" => "Objects by their words.",
         "types" => "Types: which fields objects have, and how they are rendered.",
@@ -356,7 +357,7 @@ impl Facts {
 
     /// Whether it may say something about the question.
     fn advises(&self) -> bool {
-        let others = ["aggregate_objects", "create_webhook", "update_webhook", "patch_webhook"];
+        let others = ["aggregate_objects", "read_report", "create_webhook", "update_webhook", "patch_webhook"];
         self.explains() || self.filters || others.contains(&self.id.as_str())
     }
 
@@ -373,7 +374,10 @@ impl Facts {
             Of::Bodiless => !self.has_body && self.path.starts_with("/rest/"),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
-            Of::Filters => self.filters || self.id.starts_with("query_objects") || self.id == "aggregate_objects",
+            Of::Filters => {
+                let pipelines = ["aggregate_objects", "read_report", "save_report"];
+                self.filters || self.id.starts_with("query_objects") || pipelines.contains(&self.id.as_str())
+            }
             Of::Conditional => self.takes("If-Match"),
             Of::Variable(name) => {
                 self.path.split('/').filter_map(variable).any(|known| name.is_empty() || name == known)

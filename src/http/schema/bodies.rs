@@ -11,8 +11,8 @@ use crate::domain::user::{
     LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, OIDC_AUTHENTICATOR, PASSWORD_MASK, SHORTEST_PASSWORD,
 };
 use crate::domain::{
-    category_input, group_input, migration_input, object_fields, object_input, revert_input, setting_input,
-    token_input, type_input, user_input, webhook_input,
+    category_input, group_input, migration_input, object_fields, object_input, report_input, revert_input,
+    setting_input, token_input, type_input, user_input, webhook_input,
 };
 use crate::json::merge;
 
@@ -79,6 +79,8 @@ bodies! {
     WebhookBody = body(&webhook_input::WEBHOOK, &webhook_rules());
     /// What to change of a webhook.
     WebhookPatch = patch(&webhook_input::WEBHOOK, &webhook_rules());
+    /// A report.
+    ReportBody = body(&report_input::REPORT, &report_rules());
     /// What to sign in with.
     LoginBody = body(&user_input::LOGIN, &login_rules());
     /// Which state comes back.
@@ -171,6 +173,7 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Map(table) => object(table, used),
         Kind::EmptyOr(table) => json!({"anyOf": [object(table, used), {"type": "object", "maxProperties": 0}]}),
         Kind::OpenMap | Kind::OpenMapOf(_) => open_map(),
+        Kind::Stages => stages(),
         Kind::Entries(entry) => {
             let list = json!({"type": "array", "items": object(entry, used)});
             json!({"anyOf": [list, merged(open_map(), &json!({"description": "From name to value."}))]})
@@ -474,15 +477,28 @@ fn pipeline_body() -> Value {
     json!({
         "type": "object",
         "required": ["pipeline"],
-        "properties": {
-            "pipeline": {
-                "type": "array",
-                "items": {"type": "object", "minProperties": 1, "maxProperties": 1},
-                "description": "Stages of MongoDB's aggregation language, in Extended JSON. `f.<name>` is the value of that field.",
-            },
-        },
+        "properties": {"pipeline": stages()},
         "additionalProperties": false,
     })
+}
+
+fn stages() -> Value {
+    json!({
+        "type": "array",
+        "items": {"type": "object", "minProperties": 1, "maxProperties": 1},
+        "description": "Stages of MongoDB's aggregation language, in Extended JSON. `f.<name>` is the value of that field.",
+    })
+}
+
+fn report_rules() -> Value {
+    json!({"properties": {
+        "title": {"minLength": 1, "maxLength": report_input::LONGEST_NAME, "pattern": r"\S"},
+        "format": {
+            "enum": report_input::FORMATS,
+            "default": report_input::FORMATS[0],
+            "description": "The form of the results, where a request names none.",
+        },
+    }})
 }
 
 fn object_query() -> Value {

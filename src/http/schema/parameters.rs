@@ -249,6 +249,15 @@ pub struct ResultParameters {
     pub format: String,
 }
 
+/// Whose a report is.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ReportOwner {
+    /// The group of the report. Without it: the caller's own report; to read, else that of the caller's group.
+    #[param(required = false, minimum = 1)]
+    pub group_id: i64,
+}
+
 /// The parameters of an import of objects.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -929,6 +929,30 @@ pub struct UserSetting {
     pub setting_type: String,
 }
 
+/// A saved report.
+#[derive(Serialize, ToSchema)]
+pub struct Report {
+    /// Its id.
+    pub public_id: i64,
+    /// Whose it is: `user` or `group`.
+    pub of: String,
+    /// The user or the group.
+    pub owner_id: i64,
+    /// Its name, unique for the owner.
+    pub name: String,
+    /// Its title for people.
+    #[schema(required)]
+    pub title: Option<String>,
+    /// The form of the results, where a request names none: `json`, `csv` or `xlsx`.
+    pub format: String,
+    /// The stages of its pipeline.
+    pub pipeline: Vec<BTreeMap<String, Value>>,
+    /// The last user who saved it.
+    pub author_id: i64,
+    /// When that was.
+    pub last_edit_time: Moment,
+}
+
 /// A stored token for machines.
 #[derive(Serialize, ToSchema)]
 pub struct UserToken {

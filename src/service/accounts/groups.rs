@@ -18,6 +18,7 @@ use crate::plural::counted;
 use crate::query::{Filter, Update};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
+use crate::service::objects::reports;
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Decision, Groups, NewState, Resource, Users};
 use crate::service::services::Services;
@@ -135,6 +136,7 @@ pub async fn delete_group(
         unit.conditions.extend(conditions);
         Ok(unit)
     };
+    let decide = async |before: &RawDocument| Ok(decide(before).await?.and(reports::of_group(id)));
     let remove = async || resource::remove::<Groups>(services, id, if_match, &decide).await;
     Ok(resource::until_it_holds(members_of(id), remove).await?.0)
 }

@@ -19,6 +19,7 @@ use crate::query::{Filter, Sort, Update};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::history::forget::forget;
+use crate::service::objects::reports;
 use crate::service::precondition::IfMatch;
 use crate::service::queries::list_query::ListQuery;
 use crate::service::resource::{self, Decision, Groups, Listed, NewState, Resource, Users};
@@ -151,7 +152,8 @@ pub(crate) fn belongings(user_ids: &[i64]) -> Vec<Change> {
     let own = Filter::one_of("author_id", user_ids.iter().copied()).and(Filter::equals("active", true));
     let (update, reason) = (Update::set("active", false), webhook_input::NO_AUTHOR);
     let update = update.and_set("state", webhook_input::PAUSED).and_set("reason", reason);
-    removed.into_iter().chain([Change::UpdateMany { collection: WEBHOOKS, filter: own, update }]).collect()
+    let paused = Change::UpdateMany { collection: WEBHOOKS, filter: own, update };
+    removed.into_iter().chain([reports::of_users(user_ids), paused]).collect()
 }
 
 /// Refuses to put users into a group that exceeds the caller. Returns the group, and the conditions of the unit.

@@ -12,6 +12,7 @@ pub mod joins;
 pub mod nowhere;
 pub mod references;
 pub mod rendering;
+pub mod reports;
 pub mod targets;
 pub mod visible;
 

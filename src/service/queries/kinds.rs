@@ -54,6 +54,8 @@ pub struct UserTokens;
 pub struct Webhooks;
 /// The last deliveries of webhooks.
 pub struct Deliveries;
+/// Saved reports.
+pub struct Reports;
 
 impl Resource for Objects {
     const COLLECTION: &'static str = collections::OBJECTS;
@@ -150,6 +152,13 @@ impl Resource for Deliveries {
     const MODEL: &'static str = "Delivery";
     const NAME: &'static str = "delivery";
     const NOT_FOUND: ErrorCode = ErrorCode::WebhookNotFound;
+}
+
+impl Resource for Reports {
+    const COLLECTION: &'static str = collections::REPORTS;
+    const MODEL: &'static str = "Report";
+    const NAME: &'static str = "report";
+    const NOT_FOUND: ErrorCode = ErrorCode::ReportNotFound;
 }
 
 /// A stored group with its rights as records. The name of a former right becomes a record without a description.

@@ -24,6 +24,7 @@ pub(crate) mod people;
 mod plans;
 mod references;
 mod rendering;
+mod reports;
 mod rights;
 mod sent_back;
 mod settings;

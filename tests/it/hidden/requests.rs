@@ -134,6 +134,11 @@ pub(super) fn walked() -> Vec<Asked> {
             search().with("cursor", "1-1-3"),
         ]);
     }
+    all.push(Asked::get("/reports/"));
+    for report in ["/reports/own", "/reports/of-group", "/reports/none"] {
+        all.push(Asked::get(report));
+        all.extend(["csv", "xlsx"].map(|format| Asked::get(report).with("format", format)));
+    }
     for type_id in HIDDEN {
         all.push(Asked::get(format!("/objects/clean/{type_id}")));
         all.push(Asked::new(Method::PUT, format!("/objects/clean/{type_id}")));

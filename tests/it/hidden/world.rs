@@ -4,6 +4,7 @@ use bson::raw::RawDocumentBuf;
 use bson::{Bson, DateTime, Document, doc};
 use inventory_service::query::Filter;
 use inventory_service::store::{Change, Unit};
+use reqwest::Method;
 use serde_json::json;
 
 use super::answers::Comparable;
@@ -50,6 +51,12 @@ impl World {
             let acl = json!({"acl": {"activated": true, "groups": {"includes": includes}}});
             assert_eq!(app.patch(&format!("/types/{id}"), &acl).await.status, 202);
         }
+        let of_all = json!({"pipeline": [{"$match": {"f.size": {"$gt": 0}}}, {"$group": {"_id": "$type_id", "n": {"$sum": 1}}}]});
+        let group = format!("/reports/of-group?group_id={}", caller.group_id);
+        for path in ["/reports/own", &group] {
+            assert_eq!(app.put(path, &of_all).await.status, 201);
+        }
+        assert_eq!(caller.send(app, Method::PUT, "/reports/own", &of_all).await.status, 201);
         insert(app, SEEN.map(seen).collect()).await;
         let world = Self { caller, number: 0 };
         insert(app, world.hidden_objects()).await;
