@@ -16,6 +16,7 @@ use crate::http::edge::tls::Certificates;
 use crate::moving::control::{Control, Served, Users};
 use crate::plural::counted;
 use crate::service::Services;
+use crate::service::history::outside;
 use crate::service::history::prune::prune;
 use crate::service::search::building;
 use crate::service::types::migrator;
@@ -46,7 +47,7 @@ impl Application {
         reload_on_hangup(self.certificates.clone(), Arc::clone(&self.state.services.clock))?;
         let control = self.control(users);
         self.prune_daily();
-        let _search = self.complete_search();
+        let (_search, _others) = (self.complete_search(), self.note_others());
         self.feed_watchdog();
         let webhooks = Deliverer::start(&self.state.services)?;
         let (feed, file) = (Arc::clone(&self.state.services.feed), self.file.clone());
@@ -128,6 +129,13 @@ impl Application {
     fn complete_search(&self) -> watch::Sender<bool> {
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(building::run(Arc::clone(&self.state.services), stopped));
+        stop
+    }
+
+    /// Notes changes of other tools, until the returned value is dropped.
+    fn note_others(&self) -> watch::Sender<bool> {
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(outside::run(Arc::clone(&self.state.services), stopped));
         stop
     }
 

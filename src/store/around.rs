@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::DateTime;
+use bson::raw::RawDocumentBuf;
 
 use super::inspection::Finding;
 use super::{
@@ -66,6 +67,10 @@ impl<S: Around> Store for S {
 
     fn revision(&self, collection: &str) -> u64 {
         self.inner().revision(collection)
+    }
+
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        self.inner().edits_of_others().await
     }
 
     async fn health(&self) -> Result<Health, StoreError> {

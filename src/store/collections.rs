@@ -109,6 +109,8 @@ pub const OBJECTS: &str = "framework.objects";
 pub const TYPES: &str = "framework.types";
 /// The categories of types.
 pub const CATEGORIES: &str = "framework.categories";
+/// The collections whose changes have entries in [`LOGS`].
+pub const WITH_HISTORY: [&str; 3] = [OBJECTS, TYPES, CATEGORIES];
 /// The users.
 pub const USERS: &str = "management.users";
 /// The groups of users.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bson::DateTime;
+use bson::raw::RawDocumentBuf;
 
 use crate::metrics::Metrics;
 
@@ -109,6 +110,10 @@ impl Store for Measured {
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.timed("inspect", self.inner.inspect(collections, now)).await
+    }
+
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        self.inner.edits_of_others().await
     }
 
     fn traits(&self) -> Traits {

@@ -145,6 +145,14 @@ pub trait Store: Send + Sync + 'static {
     /// and tools within one second.
     fn revision(&self, collection: &str) -> u64;
 
+    /// Waits for documents of collections [`WITH_HISTORY`](collections::WITH_HISTORY) that somebody else changed, without an entry
+    /// of the history in the same unit, since this was first called. Each has `public_id` and `type_id`, as they are or
+    /// were last. Never returns on a store that nobody else changes, or that does not report it.
+    ///
+    /// # Errors
+    /// As [`Store::find`]; the next call then gives the same documents.
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError>;
+
     /// What is wrong with the store, as far as it is in use.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use super::building::{abandon, build, require_apart, sweep};
 use super::changes::{Changed, Consequences, consequences, types_in};
 use super::rules::{Rule, Rules, unique_fields};
 use crate::domain::unique::Uniqueness;
-use crate::service::history::author::is_rehearsal;
+use crate::service::history::author::{is_rehearsal, notes_others};
 use crate::service::search::keeping::{self, Kept, OfTypes, Stored};
 use crate::service::types::catalog::{TypeCatalog, Types};
 use crate::store::collections::{CLAIMS, OBJECTS, SEARCH, SEARCH_WORK, TYPES, UNIQUE};
@@ -227,6 +227,8 @@ impl Around for Keeper {
 
     async fn commit_around(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let is_kept = |change: &Change| [OBJECTS, TYPES].contains(&change.collection());
-        if unit.changes.iter().any(is_kept) { self.keep(unit).await } else { self.inner.commit(unit).await }
+        // What others change, they change without its claims and its words.
+        let is_here = !notes_others() && unit.changes.iter().any(is_kept);
+        if is_here { self.keep(unit).await } else { self.inner.commit(unit).await }
     }
 }

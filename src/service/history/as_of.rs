@@ -517,6 +517,10 @@ impl Store for AsOf {
         self.inner.inspect(collections, now).await
     }
 
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        std::future::pending().await
+    }
+
     fn traits(&self) -> Traits {
         self.inner.traits()
     }

@@ -75,6 +75,11 @@ pub(in crate::service) fn current() -> Author {
     AUTHOR.try_with(Clone::clone).unwrap_or_default()
 }
 
+/// Whether this task notes what other tools have changed: nothing of its units is to be carried out.
+pub(in crate::service) fn notes_others() -> bool {
+    action() == Some(Action::Outside)
+}
+
 /// The action that this task was given.
 pub(super) fn action() -> Option<Action> {
     ACTION.try_with(|action| *action).ok()

@@ -22,6 +22,7 @@ mod heads;
 pub mod kept;
 pub mod logged;
 pub mod moments;
+pub mod outside;
 pub mod past;
 mod plain;
 pub mod prune;

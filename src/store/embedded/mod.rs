@@ -49,6 +49,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bson::DateTime;
+use bson::raw::RawDocumentBuf;
 
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
@@ -407,6 +408,10 @@ impl Store for EmbeddedStore {
 
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(snapshot::inspect(&*self.snapshot()?, collections))
+    }
+
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        std::future::pending().await
     }
 
     fn traits(&self) -> Traits {

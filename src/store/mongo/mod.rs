@@ -24,6 +24,7 @@ mod indexes;
 mod inspect;
 mod keeper;
 mod order;
+mod others;
 mod planned;
 mod presence;
 mod read;
@@ -49,8 +50,9 @@ use self::counters::Counters;
 use self::error::{IndexNames, command_error};
 use self::keeper::Keeper;
 use self::order::Writers;
+use self::others::Others;
 use self::presence::{Epoch, Presence};
-use self::revision::Revisions;
+use self::revision::{Listeners, Revisions};
 use self::totals::Totals;
 use self::waiting::query_bound;
 use super::inspection::Finding;
@@ -96,6 +98,7 @@ struct Inner {
     writers: Writers,
     indexes: IndexNames,
     keeper: Arc<Keeper>,
+    others: Arc<Others>,
 }
 
 impl Inner {
@@ -126,9 +129,13 @@ impl MongoStore {
         let (database, topology) = connect::open(uri, &options, &epoch, &presence).await?;
         let revisions = Arc::new(Revisions::new());
         tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
-        let keeper = Arc::new(Keeper::default());
+        let (keeper, others) = (Arc::new(Keeper::default()), Arc::new(Others::default()));
         if topology.tells_changes_at_once() {
-            let following = (Arc::downgrade(&revisions), Arc::clone(&keeper));
+            let following = Listeners {
+                revisions: Arc::downgrade(&revisions),
+                keeper: Arc::clone(&keeper),
+                others: Arc::clone(&others),
+            };
             tokio::spawn(revision::follow(database.clone(), presence.clone(), following));
         }
         let inner = Inner {
@@ -143,6 +150,7 @@ impl MongoStore {
             writers: Writers::default(),
             indexes: IndexNames::default(),
             keeper: Arc::clone(&keeper),
+            others,
         };
         let inner = Arc::new(inner);
         tokio::spawn(keeper::run(Arc::downgrade(&inner), keeper));
@@ -258,6 +266,10 @@ impl Store for MongoStore {
 
     fn revision(&self, collection: &str) -> u64 {
         self.inner.revisions.of(collection)
+    }
+
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        others::next(&self.inner).await
     }
 
     async fn health(&self) -> Result<Health, StoreError> {

@@ -20,6 +20,7 @@ use super::counters::COUNTERS;
 use super::error::{brief, code};
 use super::keeper::Keeper;
 use super::order::WRITERS;
+use super::others::{Others, Together};
 use super::presence::Presence;
 use crate::store::fresh_revision;
 
@@ -117,17 +118,28 @@ pub(super) async fn tick(revisions: Weak<Revisions>) {
     }
 }
 
-/// Follows the changes of the database, and notifies the keeper of dropped collections; ends with the last owner of the
-/// revisions.
-pub(super) async fn follow(
-    database: Database,
-    presence: Presence,
-    (revisions, keeper): (Weak<Revisions>, Arc<Keeper>),
-) {
-    let mut position = None;
+/// Who takes note of the events of the stream.
+pub(super) struct Listeners {
+    pub(super) revisions: Weak<Revisions>,
+    /// Of dropped collections.
+    pub(super) keeper: Arc<Keeper>,
+    /// Of edits of other tools.
+    pub(super) others: Arc<Others>,
+}
+
+/// Where the stream is to be resumed, and the transaction that it is in.
+#[derive(Default)]
+struct Position {
+    token: Option<ResumeToken>,
+    together: Together,
+}
+
+/// Follows the changes of the database; ends with the last owner of the revisions.
+pub(super) async fn follow(database: Database, presence: Presence, listeners: Listeners) {
+    let mut position = Position::default();
     loop {
-        let outcome = listen(&database, &presence, (&revisions, &keeper), &mut position).await;
-        let Some(revisions) = revisions.upgrade() else { return };
+        let outcome = listen(&database, &presence, &listeners, &mut position).await;
+        let Some(revisions) = listeners.revisions.upgrade() else { return };
         revisions.hear_nothing();
         if let Err(error) = outcome {
             log::warn!(
@@ -136,7 +148,7 @@ pub(super) async fn follow(
             );
             // Its history may be gone: start at the present, which counts as a change of everything.
             if error.contains_label("NonResumableChangeStreamError") || is_history_lost(&error) {
-                position = None;
+                position = Position::default();
             }
         }
         drop(revisions);
@@ -152,19 +164,24 @@ fn is_history_lost(error: &Error) -> bool {
 async fn listen(
     database: &Database,
     presence: &Presence,
-    (revisions, keeper): (&Weak<Revisions>, &Keeper),
-    position: &mut Option<ResumeToken>,
+    Listeners { revisions, keeper, others }: &Listeners,
+    position: &mut Position,
 ) -> Result<(), Error> {
     let term = presence.term();
     // Only what is needed of each event crosses the network.
     let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, WRITERS] } } };
-    let only_where = doc! { "$project": { "ns": 1, "operationType": 1 } };
-    let question =
-        database.watch().pipeline([no_machinery, only_where]).max_await_time(AWAIT).resume_after(position.clone());
+    let only_where = doc! { "$project": {
+        "ns": 1, "operationType": 1, "documentKey._id": 1, "clusterTime": 1, "lsid.id": 1, "txnNumber": 1,
+    } };
+    let question = database
+        .watch()
+        .pipeline([no_machinery, only_where])
+        .max_await_time(AWAIT)
+        .resume_after(position.token.clone());
     let mut stream = question.await?.with_type::<RawDocumentBuf>();
     let Some(start) = revisions.upgrade() else { return Ok(()) };
     start.hear();
-    if position.is_none() {
+    if position.token.is_none() {
         start.bump_all();
     }
     drop(start);
@@ -172,20 +189,24 @@ async fn listen(
         let event = stream.next_if_any().await?;
         let Some(revisions) = revisions.upgrade() else { return Ok(()) };
         revisions.hear();
+        if event.is_none() {
+            position.together.end(others);
+        }
         if let Some(event) = event {
             take_note(&revisions, &event);
+            position.together.note(&event, others);
             if matches!(event.get_str("operationType"), Ok("drop" | "rename" | "dropDatabase" | "invalidate")) {
                 keeper.alarm();
             }
         }
-        *position = stream.resume_token();
+        position.token = stream.resume_token();
         // A former primary keeps the stream, and reports that nothing happened while the others cannot reach it.
         if !presence.holds(term) {
             return Ok(());
         }
     }
     // A dropped database ends the stream for good; a new one begins at the present.
-    *position = None;
+    *position = Position::default();
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod instances;
 mod kept;
 mod killed;
 mod migrating;
+mod others;
 mod past;
 mod planned;
 pub(crate) mod reader;

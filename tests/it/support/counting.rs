@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bson::raw::RawDocument;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use futures::future::BoxFuture;
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
@@ -203,6 +203,10 @@ impl Store for CountingStore {
 
     async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
+    }
+
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        self.inner.edits_of_others().await
     }
 
     fn traits(&self) -> Traits {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::DateTime;
+use bson::raw::RawDocumentBuf;
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
     AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Explanation, FindQuery, Health, Page, Store, StoreError,
@@ -83,6 +84,10 @@ impl<W: Watcher> Store for Watched<W> {
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.inner.inspect(collections, now).await
+    }
+
+    async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError> {
+        self.inner.edits_of_others().await
     }
 
     fn traits(&self) -> Traits {

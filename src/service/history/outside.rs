@@ -1,0 +1,108 @@
+//! Changes by other tools, noted when they happen where the store reports them: an entry for each, with the new state.
+//!
+//! Each instance is informed of each edit. The entries of a resource have consecutive numbers, so one instance succeeds, and the
+//! others then find nothing to note. What no instance notes comes with the next change of the document.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::raw::RawDocumentBuf;
+use tokio::sync::watch;
+
+use super::author::as_action;
+use crate::domain::document::integer;
+use crate::history::entry::Action;
+use crate::query::Filter;
+use crate::service::services::Services;
+use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
+
+/// A document that another tool has changed: its collection, and what is known of it.
+type Edited = (&'static str, RawDocumentBuf);
+
+/// The maximum number of bytes of documents that are noted together; others follow one by one.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// How often the note of one document is tried again while the store is away or others change the document.
+const ATTEMPTS: usize = 30;
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Notes changes of other tools until `stop` says so.
+pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
+    let noting = as_action(Action::Outside, async {
+        loop {
+            match services.store.edits_of_others().await {
+                Ok(edited) => note_all(&services, &edited).await,
+                Err(error) => {
+                    log::warn!("changes of other tools cannot be read: {error}; trying again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    });
+    tokio::select! {
+        () = noting => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+async fn note_all(services: &Services, edited: &[Edited]) {
+    if note(services, edited).await.is_ok() {
+        return;
+    }
+    for one in edited {
+        let mut outcome = note(services, std::slice::from_ref(one)).await;
+        for _ in 1..ATTEMPTS {
+            match outcome {
+                Err(StoreError::Unavailable { .. } | StoreError::Stale | StoreError::Condition { .. }) => {}
+                _ => break,
+            }
+            tokio::time::sleep(PAUSE).await;
+            outcome = note(services, std::slice::from_ref(one)).await;
+        }
+        if let Err(error) = outcome {
+            log::warn!("a change of another tool is noted with the next change of its document: {error}");
+        }
+    }
+}
+
+/// Notes documents as they are now. The unit changes none of them: it is refused if one changes meanwhile.
+async fn note(services: &Services, edited: &[Edited]) -> Result<(), StoreError> {
+    let mut unit = Unit::default();
+    for (collection, last) in edited {
+        let Some(id) = integer(last, "public_id") else { continue };
+        let filter = Filter::equals("public_id", id);
+        let is_here = |change: &Change| change.collection() == *collection && id_of(change) == Some(id);
+        if unit.changes.iter().any(is_here) {
+            continue;
+        }
+        let query = FindQuery::new(filter.clone(), services.max_time);
+        match services.store.first(collection, query).await? {
+            Some(present) => {
+                let (before, after) = (present.clone(), present);
+                unit.changes.push(Change::Replace { collection, before, after });
+            }
+            None => {
+                unit.conditions.push(Condition::None { collection, filter });
+                unit.changes.push(Change::Delete { collection, before: last.clone() });
+            }
+        }
+        if unit.changes.iter().map(bytes_of).sum::<usize>() > MOST_BYTES && edited.len() > 1 {
+            return Err(StoreError::TooLarge);
+        }
+    }
+    if unit.changes.is_empty() { Ok(()) } else { services.store.commit(unit).await.map(drop) }
+}
+
+fn id_of(change: &Change) -> Option<i64> {
+    match change {
+        Change::Replace { before, .. } | Change::Delete { before, .. } => integer(before, "public_id"),
+        _ => None,
+    }
+}
+
+fn bytes_of(change: &Change) -> usize {
+    match change {
+        Change::Replace { before, .. } | Change::Delete { before, .. } => before.as_bytes().len(),
+        _ => 0,
+    }
+}
