@@ -137,7 +137,7 @@ on_each_store! {
         assert_eq!(refused.pointers(), ["/title", "/format"]);
         assert_eq!(app.put("/reports/x", &json!({"format": "csv"})).await.pointers(), ["/pipeline"]);
         assert_eq!(app.put(&format!("/reports/{}", "x".repeat(257)), &json!({"pipeline": []})).await.pointers(), ["/name"]);
-        let long = json!({"pipeline": [{"$match": {"f.hostname": "x".repeat(70_000)}}]});
+        let long = json!({"pipeline": [{"$match": {"note": "x".repeat(70_000)}}]});
         app.put("/reports/x", &long).await.error(400, "quota_exceeded");
         app.get("/reports/x").await.error(404, "report_not_found");
         app.get("/reports/?owner=1").await.error(400, "parameter_invalid");

@@ -137,7 +137,8 @@ pub(super) fn walked() -> Vec<Asked> {
     all.push(Asked::get("/reports/"));
     for report in ["/reports/own", "/reports/of-group", "/reports/none"] {
         all.push(Asked::get(report));
-        all.extend(["csv", "xlsx"].map(|format| Asked::get(report).with("format", format)));
+        // The time in a workbook differs from one answer to the next.
+        all.push(Asked::get(report).with("format", "csv"));
     }
     for type_id in HIDDEN {
         all.push(Asked::get(format!("/objects/clean/{type_id}")));

@@ -85,18 +85,18 @@ async fn what_another_tool_changes_is_noted_at_once_and_once() {
     objects.replace_one(by_id(ids[2]), &replaced).await.expect("replaced");
     replaced.extend(doc! { "_id": ObjectId::new(), "public_id": 900_i64 });
     objects.insert_one(&replaced).await.expect("inserted");
-    let types = database.collection::<Document>("framework.types");
-    types.update_one(by_id(kind), doc! { "$set": { "label": "Edited" } }).await.expect("updated");
-
     let mut expected = vec![
         format!("objects {} change \"x\"", ids[1]),
         format!("objects {} change \"y\"", ids[2]),
         format!("objects {} leave null", ids[3]),
         "objects 900 change \"y\"".to_owned(),
-        format!("types {kind} change null"),
     ];
     expected.sort();
-    assert_eq!(told(&mut reader, 5).await, expected);
+    assert_eq!(told(&mut reader, 4).await, expected);
+    // Values of objects are hidden as long as the state of their type is unknown, so it comes last.
+    let types = database.collection::<Document>("framework.types");
+    types.update_one(by_id(kind), doc! { "$set": { "label": "Edited" } }).await.expect("updated");
+    assert_eq!(told(&mut reader, 1).await, [format!("types {kind} change null")]);
     let mut sent: Vec<Value> = (0..4).map(|_| receiver.next().json()["data"]["public_id"].clone()).collect();
     sent.sort_by_key(Value::as_i64);
     assert_eq!(sent, [json!(ids[1]), json!(ids[2]), json!(ids[3]), json!(900)]);
