@@ -84,7 +84,7 @@ VIOLATIONS = re.compile(
     r"|is about objects; add|cannot be understood as a filter|has no effect: the field refers to no type"
     r"|is the one of users whom their first sign-in at the issuer makes"
     r"|must have at most 1000 items|is in the list already|must not be null|only a select can have it"
-    r"|cannot be unique|compares texts, and values of|the field has a default \(value\)|the same value of|which is unique"
+    r"|cannot be (unique|in an index)|compares texts, and values of|the field has a default \(value\)|the same value of|which is unique"
     r"|neither the type nor its new state|the new state of the type|is a field that objects have|is the name that the field has"
     r"|is no option of the field in the new state"
     r"|it is the last part of the path"

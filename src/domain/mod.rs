@@ -25,6 +25,7 @@ pub mod setting_input;
 pub mod stored;
 pub mod token_input;
 pub mod type_changes;
+pub mod type_indexes;
 pub mod type_input;
 pub mod type_migration;
 pub mod unchanged;

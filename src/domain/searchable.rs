@@ -9,6 +9,7 @@ use bson::spec::ElementType;
 
 use super::object_type::{Field, ObjectType};
 use super::references::references;
+use super::type_indexes::TypeIndex;
 use super::words::{Whole, alone, each_word, reference};
 use crate::json::write::{DateStyle, write_date_text, write_value};
 use crate::raw::{CorruptBson, Elements, Value, named_value};
@@ -195,14 +196,15 @@ fn plain_texts(value: Value<'_>, depth: usize, texts: &mut Vec<String>) -> Resul
 /// their labels.
 pub type FieldShape = (String, bool, bool, Vec<(String, String)>);
 
-/// What of a type decides about the terms of its objects: two types that agree in it give the same terms.
-pub fn shape(object_type: &ObjectType) -> Vec<FieldShape> {
+/// What of a type decides about the terms of its objects, and about their values in its indexes: two types that agree in it
+/// give the same.
+pub fn shape(object_type: &ObjectType) -> (Vec<FieldShape>, &[TypeIndex]) {
     let of_field = |field: &Field| {
         let options = field.options.iter().filter(|_| field.has_choice() && is_searched(field));
         let options = options.map(|option| (option.name.clone(), option.label.clone())).collect();
         (field.name.clone(), is_searched(field), field.is_reference(), options)
     };
-    object_type.fields.iter().map(of_field).collect()
+    (object_type.fields.iter().map(of_field).collect(), &object_type.indexes)
 }
 
 #[cfg(test)]

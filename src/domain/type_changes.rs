@@ -56,11 +56,11 @@ const SECTION_REMOVED: &str = "section_removed";
 
 impl Difference {
     /// All words for what can differ.
-    pub const CHANGES: [&str; 28] = [
+    pub const CHANGES: [&str; 29] = [
         "name", "label", "description", "active", "version", "icon", "acl", FIELD_ADDED, FIELD_REMOVED, "field_order",
         KIND, "required", "regex", "options", "ref_types", "default", "field_label", "field_help", "field_summaries",
         "section_added", SECTION_REMOVED, "section", "section_order", "external_added", "external_removed", "external",
-        "external_order", "summary",
+        "external_order", "summary", "indexes",
     ];
 
     fn of(change: &'static str, name: Option<&str>, class: Class, sides: (Bson, Bson)) -> Self {
@@ -86,7 +86,7 @@ impl Difference {
 /// What differs between two states of a type, each as it is stored.
 pub fn differences(before: (&ObjectType, &Document), after: (&ObjectType, &Document)) -> Vec<Difference> {
     let mut found = Vec::new();
-    let members = ["name", "label", "description", "active", "version", "acl"];
+    let members = ["name", "label", "description", "active", "version", "acl", "indexes"];
     for change in members {
         // Members of an access list can be in another order.
         let is_same =

@@ -12,7 +12,7 @@ use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown};
 use super::unchanged::accepted_again;
 use super::unique::not_unique;
 use super::violation::quoted;
-use super::{DEFAULT_VERSION, Violation, Violations, default_to, kept_if_same, title_case};
+use super::{DEFAULT_VERSION, Violation, Violations, default_to, kept_if_same, title_case, type_indexes};
 use crate::pointer;
 use crate::suggest;
 
@@ -123,6 +123,7 @@ pub const TYPE: Schema = Schema {
         Member::optional("editor_id", Kind::Integer).or_null(),
         Member::optional("active", Kind::Boolean),
         Member::optional("fields", Kind::List(&Kind::Map(&FIELD))).or_null(),
+        Member::optional("indexes", Kind::List(&Kind::List(&Kind::Text))),
         Member::optional("version", Kind::Text),
         Member::optional("description", Kind::Text).or_null(),
         Member::optional("render_meta", Kind::Map(&RENDER_META)),
@@ -133,9 +134,9 @@ pub const TYPE: Schema = Schema {
 
 /// Members that the service owns; everything else on a stored type came from other tools.
 /// The members of a stored document that the service knows.
-pub const KNOWN: [&str; 14] = [
-    "_id", "public_id", "name", "label", "author_id", "editor_id", "active", "fields", "version", "description",
-    "render_meta", "acl", "creation_time", "last_edit_time",
+pub const KNOWN: [&str; 15] = [
+    "_id", "public_id", "name", "label", "author_id", "editor_id", "active", "fields", "indexes", "version",
+    "description", "render_meta", "acl", "creation_time", "last_edit_time",
 ];
 
 /// Checks a body against the schema and the rules of docs/api.md, Types, and fills in the defaults.
@@ -177,6 +178,9 @@ fn completed(mut accepted: Document, mut violations: Violations) -> (Document, V
     let fields_are_known = !violations.has_below("/fields");
     let names = if fields_are_known { unique_names(&fields, &mut violations) } else { HashSet::new() };
     accepted.insert("fields", fields);
+    if fields_are_known && !violations.has_below("/indexes") {
+        type_indexes::check(&accepted, &mut violations);
+    }
     let label = title_case(accepted.get_str("name").unwrap_or_default());
     default_to(&mut accepted, "label", label);
     default_to(&mut accepted, "editor_id", Bson::Null);

@@ -18,7 +18,7 @@ pub(super) const VALUE: &str = "value";
 pub const OPERATOR: &str = "$entry";
 
 /// The member of such a condition that says that the order is that of addresses.
-pub(super) const BY_ADDRESS: &str = "by_address";
+pub const BY_ADDRESS: &str = "by_address";
 
 const NO_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
@@ -40,7 +40,7 @@ impl Entry {
     }
 
     /// Whether values are ordered as addresses.
-    pub(super) fn is_by_address(&self) -> bool {
+    pub fn is_by_address(&self) -> bool {
         self.is_by_address
     }
 

@@ -39,7 +39,7 @@ pub use self::bits::BitTest;
 pub use self::budget::{Budget, Effort};
 pub use self::computed::Computed;
 pub use self::demand::Demand;
-pub use self::entry::{Entry, OPERATOR as OWN_OPERATOR, STORED, for_server, value_of};
+pub use self::entry::{BY_ADDRESS, Entry, OPERATOR as OWN_OPERATOR, STORED, for_server, value_of};
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;
 pub use self::fields::{ARROW, FieldNames, Fields, Hop, Join, Lookup, RENDERED, keys_beside, order_stages, plant};

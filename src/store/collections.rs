@@ -147,7 +147,14 @@ pub const UNIQUE: &str = "service.unique";
 /// The words of each object, for search.
 pub const SEARCH: &str = "service.search";
 
-/// Whether the index of words is complete, and which parts are missing.
+/// The values of objects in the indexes of their types.
+pub const INDEXED: &str = "service.indexed";
+
+/// The members of such a document, one for each index of a type. Each has `t`, its type, then the values `a`, `b` and `c`, and the
+/// id of the object as `o` and, negative, as `n`.
+pub const SLOTS: [&str; 4] = ["i0", "i1", "i2", "i3"];
+
+/// Whether all objects are in these two, and what is left to be made.
 pub const SEARCH_WORK: &str = "service.search.work";
 /// The last change of each type that changed its objects, too: what was done, by the id of the type.
 pub const TYPE_MIGRATIONS: &str = "service.type_migrations";
@@ -166,6 +173,23 @@ pub const REPORTS: &str = "service.reports";
 
 /// The completed migrations.
 pub const MIGRATIONS: &str = "service.migrations";
+
+/// An index of one of the [`SLOTS`].
+macro_rules! slot_index {
+    ($name:literal, $slot:literal, $id:literal) => {
+        plain(
+            $name,
+            &[
+                up(concat!($slot, ".t")),
+                up(concat!($slot, ".a")),
+                up(concat!($slot, ".b")),
+                up(concat!($slot, ".c")),
+                up(concat!($slot, ".", $id)),
+            ],
+        )
+        .only(&[Equals { path: concat!($slot, ".t"), value: Literal::Present }])
+    };
+}
 
 const PUBLIC_ID: IndexSpec = unique("public_id", &[up("public_id")]);
 
@@ -249,6 +273,19 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec { name: CLAIMS, indexes: &[] },
     CollectionSpec { name: UNIQUE, indexes: &[] },
     CollectionSpec { name: SEARCH, indexes: &[plain("terms", &[up("terms"), up("type_id"), up("_id")])] },
+    CollectionSpec {
+        name: INDEXED,
+        indexes: &[
+            slot_index!("i0", "i0", "o"),
+            slot_index!("i0_down", "i0", "n"),
+            slot_index!("i1", "i1", "o"),
+            slot_index!("i1_down", "i1", "n"),
+            slot_index!("i2", "i2", "o"),
+            slot_index!("i2_down", "i2", "n"),
+            slot_index!("i3", "i3", "o"),
+            slot_index!("i3_down", "i3", "n"),
+        ],
+    },
     CollectionSpec { name: SEARCH_WORK, indexes: &[] },
     CollectionSpec { name: TYPE_MIGRATIONS, indexes: &[] },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },

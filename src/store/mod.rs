@@ -40,7 +40,7 @@ use self::inspection::Finding;
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
-pub use self::around::Around;
+pub use self::around::{Around, Located};
 pub(crate) use self::best::Best;
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::FileStore;

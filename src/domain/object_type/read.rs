@@ -13,6 +13,7 @@ use super::{
 };
 use crate::domain::document::number;
 use crate::domain::on_delete::OnDelete;
+use crate::domain::type_indexes::TypeIndex;
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -45,6 +46,7 @@ fn compile(public_id: i64, document: &Document) -> ObjectType {
         creation_time: members.time("creation_time"),
         icon: render_meta.text("icon"),
         description: members.text("description"),
+        indexes: TypeIndex::all_of(document, &fields),
         layout: Layout::new(&fields, &positions, &sections, &summary_fields, &externals),
         fields,
         sections,

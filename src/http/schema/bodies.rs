@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::auth::rights;
 use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, READ_ONLY, Schema, Unknown};
+use crate::domain::type_indexes;
 use crate::domain::unique::FOLD;
 use crate::domain::user::{
     LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, OIDC_AUTHENTICATOR, PASSWORD_MASK, SHORTEST_PASSWORD,
@@ -322,6 +323,14 @@ fn type_rules() -> Value {
         "fields": {
             "description": "What its objects hold. A list that is sent replaces the stored one.",
             "items": merged(said_of_fields(), &field),
+        },
+        "indexes": {
+            "description": "By which fields its objects are found in order. Each list is an index: the fields with one value come \
+                            first, then those of the order. Fields of lists, of passwords and of any JSON have no place in one.",
+            "example": [["hostname"], ["state", "units"]],
+            "maxItems": type_indexes::MOST_INDEXES,
+            "uniqueItems": true,
+            "items": {"minItems": 1, "maxItems": type_indexes::MOST_FIELDS, "uniqueItems": true},
         },
         "render_meta": merged(said_of_rendering(), &json!({"description": "How its objects are rendered."})),
         "acl": {"description": "Which groups may do what with its objects.", "properties": {

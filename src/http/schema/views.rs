@@ -655,6 +655,10 @@ pub struct Type {
     pub active: bool,
     /// What its objects have.
     pub fields: Vec<TypeField>,
+    /// By which of these its objects are found in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub indexes: Vec<Vec<String>>,
     /// Three numbers.
     pub version: String,
     /// For people.

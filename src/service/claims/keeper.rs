@@ -1,4 +1,5 @@
-//! A store that adds claims and the documents of search to the units that write objects, and rules to those that write types.
+//! A store that adds claims and the documents derived from objects to the units that write objects, and rules to those that write
+//! types. It finds lists of objects by the indexes of their types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,11 @@ use super::changes::{Changed, Consequences, consequences, types_in};
 use super::rules::{Rule, Rules, unique_fields};
 use crate::domain::unique::Uniqueness;
 use crate::service::history::author::{is_rehearsal, notes_others};
+use crate::service::search::indexed::IndexQuery;
 use crate::service::search::keeping::{self, Kept, OfTypes, Stored};
 use crate::service::types::catalog::{TypeCatalog, Types};
-use crate::store::collections::{CLAIMS, OBJECTS, SEARCH, SEARCH_WORK, TYPES, UNIQUE};
-use crate::store::{Around, Change, Store, StoreError, Unit};
+use crate::store::collections::{CLAIMS, INDEXED, OBJECTS, SEARCH, SEARCH_WORK, TYPES, UNIQUE};
+use crate::store::{Around, Change, Explanation, FindQuery, Located, Store, StoreError, Total, Unit};
 
 /// How often a unit is tried again when the rules change, or another one claims the same value.
 const ATTEMPTS: usize = 32;
@@ -105,7 +107,9 @@ impl Keeper {
                 }
                 Err(StoreError::Condition { index }) if index >= conditions => is_doubtful = true,
                 Err(StoreError::Duplicate { collection, .. }) if collection == CLAIMS => {}
-                Err(StoreError::Duplicate { collection, .. }) if [SEARCH, SEARCH_WORK].contains(&&*collection) => {
+                Err(StoreError::Duplicate { collection, .. })
+                    if [SEARCH, INDEXED, SEARCH_WORK].contains(&&*collection) =>
+                {
                     is_read = true;
                 }
                 // Perhaps of what search knows, which is otherwise while it is being made.
@@ -223,6 +227,26 @@ fn ruled(rules: &Rules, unit: &Unit) -> Ruled {
 impl Around for Keeper {
     fn inner(&self) -> &dyn Store {
         &*self.inner
+    }
+
+    async fn locate(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Option<Located>, StoreError> {
+        if collection != OBJECTS || total == Total::Alone {
+            return Ok(None);
+        }
+        match IndexQuery::of(&self.types, &*self.plain, query).await? {
+            Some(query) => query.located(&*self.inner, total).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn explain_located(&self, collection: &str, query: &FindQuery) -> Result<Option<Explanation>, StoreError> {
+        if collection != OBJECTS {
+            return Ok(None);
+        }
+        match IndexQuery::of(&self.types, &*self.plain, query).await? {
+            Some(query) => query.explained(&*self.inner).await,
+            None => Ok(None),
+        }
     }
 
     async fn commit_around(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {

@@ -23,7 +23,7 @@ use crate::domain::document::integer;
 use crate::history::entry::{Action, After, Author, Cause, Changes, Draft, PendingEntry, Place, with_sequences};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
-use crate::store::collections::{CLAIMS, LOGS, OBJECTS, SEARCH};
+use crate::store::collections::{CLAIMS, INDEXED, LOGS, OBJECTS, SEARCH};
 use crate::store::{Around, Change, Condition, FindQuery, Numbered, Store, StoreError, Unit};
 
 /// How often a unit is tried again when another one added an entry of the same resource.
@@ -322,7 +322,8 @@ fn removes_few(unit: &Unit) -> bool {
         unit.changes.iter().filter(is_such).count()
     };
     let objects = removes(OBJECTS);
-    objects <= MOST_UNKEPT && objects + removes(CLAIMS) + removes(SEARCH) == unit.changes.len()
+    objects <= MOST_UNKEPT
+        && objects + [CLAIMS, SEARCH, INDEXED].map(removes).iter().sum::<usize>() == unit.changes.len()
 }
 
 fn too_much() -> StoreError {

@@ -1,16 +1,16 @@
 //! Makes the documents of search for objects that were stored without them, or whose type has changed.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::RawDocument;
 use bson::{Bson, doc};
 use tokio::sync::watch;
 
-use super::documents::{document_of, key_value, object_of};
+use super::documents::{DERIVED, Make, key_value, object_of};
+use super::keeping::Stored;
 use super::state::{WORK_BEGIN, is_work, works};
 use crate::domain::document::{integer, raw};
 use crate::domain::searchable::EVERY;
@@ -114,7 +114,7 @@ async fn step(services: &Services, work: &RawDocument, size: usize) -> Result<u6
     let mut of_type = doc! { "public_id": { "$gt": begin } };
     of_type.extend(type_id.map(|id| ("type_id".to_owned(), Bson::Int64(id))));
     let query = FindQuery::new(Filter::ours(&of_type), max_time);
-    let size = size.min(store.largest_unit() / 3).max(1);
+    let size = size.min(store.largest_unit() / 4).max(1);
     let query = query.sorted(Sort::by("public_id", false)).limited(size as u64);
     let objects = as_fits(store, OBJECTS, query, GROUP_BYTES).await?;
     let end = objects.iter().filter_map(|object| integer(object, "public_id")).max();
@@ -135,46 +135,51 @@ async fn step(services: &Services, work: &RawDocument, size: usize) -> Result<u6
     Ok(objects.len() as u64)
 }
 
-/// The documents of objects with these ids; after the last object at most `size` of them.
+/// The documents of objects with these ids; after the last object at most `size` of them of each collection.
 async fn found_between(
     store: &dyn Store,
     type_id: Option<i64>,
     ids: RangeInclusive<i64>,
     size: usize,
     max_time: Duration,
-) -> Result<Documents, StoreError> {
-    let keys = doc! { "$gt": key_value(*ids.start()), "$lte": key_value(*ids.end()) };
-    let filter = match type_id {
-        Some(type_id) => doc! { "terms": EVERY, "type_id": type_id, "_id": keys },
-        None => doc! { "_id": keys },
-    };
-    let mut query = FindQuery::new(Filter::ours(&filter), max_time);
-    if *ids.end() == i64::MAX {
-        query = query.limited(size as u64);
+) -> Result<Stored, StoreError> {
+    let mut stored = Stored::new();
+    for (collection, _) in DERIVED {
+        let mut filter = doc! { "_id": { "$gt": key_value(*ids.start()), "$lte": key_value(*ids.end()) } };
+        filter.extend(type_id.map(|id| ("type_id".to_owned(), Bson::Int64(id))));
+        if collection == SEARCH && type_id.is_some() {
+            filter.insert("terms", EVERY);
+        }
+        let mut query = FindQuery::new(Filter::ours(&filter), max_time);
+        if *ids.end() == i64::MAX {
+            query = query.limited(size as u64);
+        }
+        let found = store.find(collection, &query).await?;
+        stored.extend(found.iter().filter_map(|it| Some(((collection, object_of(it)?), it.to_owned()))));
     }
-    store.find(SEARCH, &query).await
+    Ok(stored)
 }
 
 /// The unit that makes the documents fit the objects.
-fn fitting(types: &Types, objects: &Documents, searched: Documents) -> Unit {
+fn fitting(types: &Types, objects: &Documents, mut stored: Stored) -> Unit {
     let mut unit = Unit::default();
-    let mut stored: HashMap<i64, RawDocumentBuf> =
-        searched.iter().filter_map(|document| Some((object_of(document)?, document.to_owned()))).collect();
     for object in objects.iter() {
         let entry = integer(object, "type_id").and_then(|id| types.get(id));
-        let wanted = document_of(object, entry.map(|entry| &**entry));
-        let before = integer(object, "public_id").and_then(|id| stored.remove(&id));
-        if before != wanted
-            && let Some(change) = Change::between(SEARCH, before, wanted)
-        {
-            // The terms are those of the object as it was read.
-            unit.changes.extend([same(object), change]);
+        let change = |(collection, make): (&'static str, Make)| {
+            let wanted = make(object, entry.map(|entry| &**entry));
+            let before = integer(object, "public_id").and_then(|id| stored.remove(&(collection, id)));
+            if before == wanted { None } else { Change::between(collection, before, wanted) }
+        };
+        let changes: Vec<Change> = DERIVED.into_iter().filter_map(change).collect();
+        if !changes.is_empty() {
+            // The documents are those of the object as it was read.
+            unit.changes.extend([same(object)].into_iter().chain(changes));
         }
     }
-    for (id, before) in stored {
+    for ((collection, id), before) in stored {
         let filter = Filter::equals("public_id", id);
         unit.conditions.push(Condition::None { collection: OBJECTS, filter });
-        unit.changes.push(Change::Delete { collection: SEARCH, before });
+        unit.changes.push(Change::Delete { collection, before });
     }
     unit
 }

@@ -1,11 +1,21 @@
-//! The documents of search: the terms of an object.
+//! The documents that are derived from an object: its terms for search, and its values in the indexes of its type.
 
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{CStr, CString, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use bson::{Bson, Timestamp, rawdoc};
 
 use crate::domain::document::integer;
 use crate::domain::searchable::{EVERY, terms};
+use crate::domain::type_indexes::MOST_INDEXES;
 use crate::service::types::catalog::TypeEntry;
+use crate::store::collections::{INDEXED, SEARCH, SLOTS};
+
+const _: () = assert!(SLOTS.len() == MOST_INDEXES, "each index of a type has a slot");
+
+/// Makes the document of an object of this type, if it has one.
+pub type Make = fn(&RawDocument, Option<&TypeEntry>) -> Option<RawDocumentBuf>;
+
+/// The collections of documents derived from objects, with what makes these.
+pub const DERIVED: [(&str, Make); 2] = [(SEARCH, document_of), (INDEXED, indexed_of)];
 
 /// The `_id` of the document of an object. As a timestamp it takes the fewest bytes in an index whose entries are in order.
 ///
@@ -29,7 +39,7 @@ pub fn object_of(document: &RawDocument) -> Option<i64> {
 
 /// The document of an object of this type. An object whose type is unknown has no words; one whose id cannot be a key has no
 /// document.
-pub fn document_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDocumentBuf> {
+fn document_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDocumentBuf> {
     let key = key(integer(object, "public_id")?)?;
     let known = entry.and_then(|entry| terms(object, &entry.object_type).ok());
     let mut list = RawArrayBuf::new();
@@ -38,6 +48,40 @@ pub fn document_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<Ra
         None => list.push(EVERY),
     }
     Some(rawdoc! { "_id": key, "type_id": integer(object, "type_id").unwrap_or_default(), "terms": list })
+}
+
+/// The document of an object whose type has indexes: in each of its slots the values in one of them.
+fn indexed_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDocumentBuf> {
+    let object_type = &entry.filter(|entry| !entry.object_type.indexes.is_empty())?.object_type;
+    let id = integer(object, "public_id")?;
+    let mut document = rawdoc! { "_id": key(id)?, "type_id": object_type.public_id };
+    for (slot, index) in SLOTS.into_iter().zip(&object_type.indexes) {
+        let mut values = RawDocumentBuf::new();
+        match index.values(object) {
+            None => values.append(cstr!("t"), unfit(object_type.public_id)),
+            Some(own) => {
+                values.append(cstr!("t"), object_type.public_id);
+                for (name, value) in VALUES.into_iter().zip(own) {
+                    if let Some(value) = value {
+                        values.append(name, value);
+                    }
+                }
+                values.append(cstr!("o"), id);
+                values.append(cstr!("n"), -id);
+            }
+        }
+        document.append(CString::try_from(slot).ok()?, values);
+    }
+    Some(document)
+}
+
+/// The names of the values in a slot.
+pub const VALUES: [&CStr; 3] = [cstr!("a"), cstr!("b"), cstr!("c")];
+
+/// What stands for the type in a slot of an object whose values have no place there. As long as there is one, the index answers
+/// nothing.
+pub(in crate::service) fn unfit(type_id: i64) -> String {
+    format!("unfit {type_id}")
 }
 
 /// The terms in a document.

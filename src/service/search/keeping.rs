@@ -1,4 +1,4 @@
-//! What changes of objects and types mean for the documents of search.
+//! What changes of objects and types mean for the documents derived from objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, doc};
 
-use super::documents::{document_of, key_value, object_of};
+use super::documents::{DERIVED, Make, key_value, object_of, unfit};
 use super::state::WORK_BEGIN;
 use crate::domain::document::{integer, raw};
 use crate::domain::object_type::ObjectType;
@@ -16,14 +16,14 @@ use crate::query::Filter;
 use crate::service::claims::changes::{Changed, types_in};
 use crate::service::objects::bulk::give_way;
 use crate::service::types::catalog::{TypeEntry, Types, compiled};
-use crate::store::collections::{SEARCH, SEARCH_WORK};
+use crate::store::collections::{INDEXED, SEARCH, SEARCH_WORK};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
 /// One query finds at most this many documents.
 const AT_ONCE: usize = 1000;
 
-/// Stored documents, by the ids of their objects.
-pub(in crate::service) type Stored = HashMap<i64, RawDocumentBuf>;
+/// Stored documents, by their collections and the ids of their objects.
+pub(in crate::service) type Stored = HashMap<(&'static str, i64), RawDocumentBuf>;
 
 /// What a unit needs in addition.
 #[derive(Debug, Default)]
@@ -39,10 +39,10 @@ pub(in crate::service) struct Kept {
 pub(in crate::service) async fn kept(types: &Types, unit: &Unit, stored: Option<Stored>) -> Kept {
     let mut kept = Kept::default();
     let own = types_of(unit);
-    let of = |object: &RawDocument, own: &HashMap<i64, Option<Arc<TypeEntry>>>| {
+    let of = |make: Make, object: &RawDocument, own: &HashMap<i64, Option<Arc<TypeEntry>>>| {
         let type_id = integer(object, "type_id")?;
         let entry = own.get(&type_id).map_or_else(|| types.get(type_id), Option::as_ref);
-        document_of(object, entry.map(|entry| &**entry))
+        make(object, entry.map(|entry| &**entry))
     };
     let (none, mut stored) = (HashMap::new(), stored);
     for (index, changed) in unit.changes.iter().filter_map(Changed::of).enumerate() {
@@ -51,22 +51,24 @@ pub(in crate::service) async fn kept(types: &Types, unit: &Unit, stored: Option<
         if before.zip(after).is_some_and(|(before, after)| has_same_terms(before, after)) && own.is_empty() {
             continue;
         }
-        // The object before is one of the type before.
-        let assumed = before.and_then(|before| of(before, &none));
-        let wanted = after.and_then(|after| of(after, &own));
-        if assumed == wanted {
-            continue;
-        }
-        let is_there = match &mut stored {
-            None => assumed,
-            Some(stored) => {
-                let is_there = stored.remove(&object);
-                kept.is_other |= is_there != assumed;
-                stored.extend(wanted.clone().map(|wanted| (object, wanted)));
-                is_there
+        for (collection, make) in DERIVED {
+            // The object before is one of the type before.
+            let assumed = before.and_then(|before| of(make, before, &none));
+            let wanted = after.and_then(|after| of(make, after, &own));
+            if assumed == wanted {
+                continue;
             }
-        };
-        kept.changes.extend(Change::between(SEARCH, is_there, wanted));
+            let is_there = match &mut stored {
+                None => assumed,
+                Some(stored) => {
+                    let is_there = stored.remove(&(collection, object));
+                    kept.is_other |= is_there != assumed;
+                    stored.extend(wanted.clone().map(|wanted| ((collection, object), wanted)));
+                    is_there
+                }
+            };
+            kept.changes.extend(Change::between(collection, is_there, wanted));
+        }
     }
     kept
 }
@@ -95,9 +97,12 @@ pub(in crate::service) async fn stored(
     let ids: Vec<i64> = unit.changes.iter().filter_map(Changed::of).map(|changed| changed.object).collect();
     let mut stored = Stored::with_capacity(ids.len());
     for ids in ids.chunks(AT_ONCE) {
-        let keys = ids.iter().map(|id| key_value(*id));
-        let found = store.find(SEARCH, &FindQuery::new(Filter::one_of("_id", keys), max_time)).await?;
-        stored.extend(found.iter().filter_map(|document| Some((object_of(document)?, document.to_owned()))));
+        for (collection, _) in DERIVED {
+            let keys = ids.iter().map(|id| key_value(*id));
+            let found = store.find(collection, &FindQuery::new(Filter::one_of("_id", keys), max_time)).await?;
+            let found = found.iter().filter_map(|it| Some(((collection, object_of(it)?), it.to_owned())));
+            stored.extend(found);
+        }
     }
     Ok(stored)
 }
@@ -139,6 +144,8 @@ pub(in crate::service) async fn of_types(
             // Objects that the unit removes by a condition, and not one by one.
             let filter = doc! { "terms": EVERY, "type_id": Bson::Int64(type_id) };
             outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter: Filter::ours(&filter) });
+            let filter = Filter::one_of("i0.t", [Bson::Int64(type_id), unfit(type_id).into()]);
+            outcome.changes.push(Change::DeleteMany { collection: INDEXED, filter });
         }
     }
     Ok(outcome)

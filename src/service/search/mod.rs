@@ -15,6 +15,9 @@
 //! What an object refers to is not in its terms. The question looks for objects whose summaries have the word, and then for
 //! objects that refer to them.
 //!
+//! `service.indexed` is kept and made in the same way: the values of objects in the indexes of their types. `indexed` answers lists
+//! by it.
+//!
 //! A change passes `keeping`, which gives the changes of documents. `state` says what is to be made, and `building` makes it.
 //!
 //! A question is taken apart in `question`. `targets` finds objects whose summaries have its words, and `finding` those of a
@@ -24,6 +27,7 @@ pub mod building;
 pub mod documents;
 mod finding;
 mod hits;
+pub(super) mod indexed;
 pub(super) mod keeping;
 mod question;
 mod reading;

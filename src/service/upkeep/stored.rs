@@ -12,7 +12,7 @@ use crate::domain::stored::Stored;
 use crate::plural::counted;
 use crate::query::Sort;
 use crate::service::claims::rules::Rules;
-use crate::service::search::documents::{document_of, object_of};
+use crate::service::search::documents::{DERIVED, object_of};
 use crate::service::search::state::is_made;
 use crate::service::types::catalog::{TypeEntry, compiled};
 use crate::store::collections::{
@@ -210,10 +210,10 @@ impl Claimed {
     }
 }
 
-/// The documents of search that no object has met yet.
+/// The documents of search and of indexes that no object has met yet.
 struct Searched {
-    /// A hash of each, by the id of its object.
-    hashes: HashMap<i64, u64>,
+    /// A hash of each, by its collection and the id of its object.
+    hashes: HashMap<(&'static str, i64), u64>,
     types: HashMap<i64, Arc<TypeEntry>>,
     /// Whether they are all there.
     is_complete: bool,
@@ -230,9 +230,11 @@ impl Searched {
         drop(chunks);
         let is_complete = is_made(&work) && work.len() == 1;
         let mut hashes = HashMap::new();
-        let mut chunks = dump.documents(SEARCH, &Sort::default()).await?;
-        while let Some(chunk) = chunks.next().await {
-            hashes.extend(chunk?.iter().filter_map(|document| Some((object_of(document)?, hash(document)))));
+        for (collection, _) in DERIVED {
+            let mut chunks = dump.documents(collection, &Sort::default()).await?;
+            while let Some(chunk) = chunks.next().await {
+                hashes.extend(chunk?.iter().filter_map(|it| Some(((collection, object_of(it)?), hash(it)))));
+            }
         }
         Ok(Self { hashes, types: HashMap::new(), is_complete, wrong: BTreeSet::new() })
     }
@@ -246,9 +248,11 @@ impl Searched {
     fn compare(&mut self, object: &RawDocument) {
         let Some(id) = integer(object, "public_id") else { return };
         let entry = integer(object, "type_id").and_then(|id| self.types.get(&id));
-        let expected = document_of(object, entry.map(|entry| &**entry));
-        if self.hashes.remove(&id) != expected.as_deref().map(hash) {
-            self.wrong.insert(id);
+        for (collection, make) in DERIVED {
+            let expected = make(object, entry.map(|entry| &**entry));
+            if self.hashes.remove(&(collection, id)) != expected.as_deref().map(hash) {
+                self.wrong.insert(id);
+            }
         }
     }
 
@@ -257,7 +261,7 @@ impl Searched {
             look.notes.push(format!("{SEARCH}: the index of words is not complete yet, and was not compared"));
             return;
         }
-        self.wrong.extend(self.hashes.keys());
+        self.wrong.extend(self.hashes.keys().map(|(_, id)| id));
         look.complain(&self.wrong, |objects, ids| {
             format!(
                 "{SEARCH}: the words of {objects} are not those of their values, for instance of {ids}: another tool has changed \

@@ -52,8 +52,10 @@ async fn survives(directory: &Path, store_uri: &str) {
     let service = ServiceProcess::start(directory, store_uri);
     let client = Client::sign_in(&service.origin).await;
     let text = json!([{"type": "text", "name": "text", "label": "Text"}]);
-    let made =
-        client.post("/types/", &json!({"name": "note", "author_id": 1, "fields": text})).await.expect("an answer");
+    let made = client
+        .post("/types/", &json!({"name": "note", "author_id": 1, "fields": text, "indexes": [["text"]]}))
+        .await
+        .expect("an answer");
     let type_id = made.json()["result_id"].as_i64().expect("an id");
     let bodies: Vec<Value> = (0..OBJECTS)
         .map(|number| json!({"type_id": type_id, "author_id": 1, "fields": fields(&json!({"text": format!("old {number}")}))}))
