@@ -198,13 +198,13 @@ pub type FieldShape = (String, bool, bool, Vec<(String, String)>);
 
 /// What of a type decides about the terms of its objects, and about their values in its indexes: two types that agree in it
 /// give the same.
-pub fn shape(object_type: &ObjectType) -> (Vec<FieldShape>, &[TypeIndex]) {
+pub fn shape(object_type: &ObjectType) -> (Vec<FieldShape>, Vec<TypeIndex>) {
     let of_field = |field: &Field| {
         let options = field.options.iter().filter(|_| field.has_choice() && is_searched(field));
         let options = options.map(|option| (option.name.clone(), option.label.clone())).collect();
         (field.name.clone(), is_searched(field), field.is_reference(), options)
     };
-    (object_type.fields.iter().map(of_field).collect(), &object_type.indexes)
+    (object_type.fields.iter().map(of_field).collect(), TypeIndex::all_of(object_type))
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ const TYPE: &[Rule] = &[
     may("author_id", Holds::Integer),
     may("creation_time", Holds::Moment),
     may("fields", Holds::Named(FIELD)),
+    may("indexes", Holds::List(&TEXTS)),
     may("render_meta", Holds::Map(RENDER_META)),
     may("acl", Holds::Map(&[])),
 ];

@@ -6,7 +6,7 @@ use bson::raw::{RawBson, RawBsonRef, RawDocument};
 use bson::{Bson, Document};
 
 use super::object_fields::ValueKind;
-use super::object_type::{Field, PASSWORD, SELECT};
+use super::object_type::{ObjectType, PASSWORD, SELECT};
 use super::violation::quoted;
 use super::{Violation, Violations};
 use crate::address;
@@ -37,22 +37,21 @@ pub struct IndexedField {
 }
 
 impl TypeIndex {
-    /// The indexes of a stored type with these fields. What is none is passed over.
-    pub fn all_of(stored: &Document, fields: &[Field]) -> Vec<Self> {
-        let field = |name: &Bson| {
-            let field = fields.iter().find(|field| Some(field.name.as_str()) == name.as_str())?;
+    /// The indexes of a type. What is none is passed over.
+    pub fn all_of(object_type: &ObjectType) -> Vec<Self> {
+        let field = |name: &String| {
+            let field = object_type.field(name)?;
             let is_by_address = ValueKind::named(&field.kind).is_in_order_of_addresses();
             let field_of = || IndexedField { name: field.name.clone(), is_by_address };
             unfit(&field.kind, field.multiple).is_none().then(field_of)
         };
-        let index = |names: &Vec<Bson>| {
+        let index = |names: &Vec<String>| {
             let fields: Vec<IndexedField> = names.iter().map(field).collect::<Option<_>>()?;
             let distinct: HashSet<&str> = fields.iter().map(|field| field.name.as_str()).collect();
             let is_one = (1..=MOST_FIELDS).contains(&fields.len()) && distinct.len() == fields.len();
             is_one.then_some(Self { fields })
         };
-        let lists = stored.get_array("indexes").into_iter().flatten().filter_map(Bson::as_array);
-        lists.filter_map(index).take(MOST_INDEXES).collect()
+        object_type.indexes.iter().filter_map(index).take(MOST_INDEXES).collect()
     }
 
     /// The values of an object by which it is found: one for each field, nothing for one that it lacks. Nothing at all if it has

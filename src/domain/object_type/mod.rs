@@ -19,7 +19,6 @@ pub(crate) use self::layout::{Layout, LinkSource, Role};
 pub use super::acl::{Acl, Permission};
 pub use super::link_template::LinkTemplate;
 use super::on_delete::OnDelete;
-use super::type_indexes::TypeIndex;
 use crate::suggest;
 
 /// The kind of a field that refers to another object.
@@ -75,8 +74,8 @@ pub struct ObjectType {
     pub description: Option<String>,
     /// The fields in the order of definition; names are unique (of several, the first counts).
     pub fields: Vec<Field>,
-    /// By which fields its objects are found in order.
-    pub indexes: Vec<TypeIndex>,
+    /// Names of the fields of its indexes, as they are stored. Some may not exist.
+    pub indexes: Vec<Vec<String>>,
     /// The sections in order.
     pub sections: Vec<Section>,
     /// The links in order.

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::domain::document::number;
 use crate::domain::on_delete::OnDelete;
-use crate::domain::type_indexes::TypeIndex;
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -46,7 +45,7 @@ fn compile(public_id: i64, document: &Document) -> ObjectType {
         creation_time: members.time("creation_time"),
         icon: render_meta.text("icon"),
         description: members.text("description"),
-        indexes: TypeIndex::all_of(document, &fields),
+        indexes: members.items("indexes").iter().filter_map(names).collect(),
         layout: Layout::new(&fields, &positions, &sections, &summary_fields, &externals),
         fields,
         sections,
@@ -58,6 +57,11 @@ fn compile(public_id: i64, document: &Document) -> ObjectType {
     };
     object_type.fragments = TypeFragments::of(&object_type, document.get_document("acl").ok());
     object_type
+}
+
+/// The texts of a list that has no others.
+fn names(list: &Bson) -> Option<Vec<String>> {
+    list.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 /// The fields, and their positions by name. Fields without a name are skipped. Of two with the same name the first one

@@ -297,6 +297,9 @@ impl Draft {
         if !stored.externals.is_empty() {
             body["render_meta"]["externals"] = self.externals(stored).into();
         }
+        if !stored.indexes.is_empty() {
+            body["indexes"] = self.indexes(stored).into();
+        }
         let migration = self.migration(stored);
         if !migration.is_empty() {
             body["migration"] = migration.into();
@@ -372,6 +375,17 @@ impl Draft {
         externals
     }
 
+    /// The indexes with the new names of their fields. An index of a removed field is removed, too.
+    fn indexes(&self, stored: &Stored) -> Vec<Value> {
+        let is_there = |index: &&Value| {
+            let mut names = index.as_array().into_iter().flatten();
+            names.all(|name| self.row_of(name).is_none_or(|row| !row.is_gone()))
+        };
+        let renamed = |name: &Value| self.row_of(name).map_or_else(|| name.clone(), |row| row.name.clone().into());
+        let all = stored.indexes.iter().filter(is_there);
+        all.map(|index| index.as_array().into_iter().flatten().map(renamed).collect::<Vec<_>>().into()).collect()
+    }
+
     /// What happens to the values of the objects: they follow a field that gets another name or kind, or are removed with it.
     fn migration(&self, stored: &Stored) -> Vec<Value> {
         let stored_rows = || self.rows.iter().filter(|row| !row.was.is_empty());
@@ -410,6 +424,7 @@ struct Stored {
     sections: Vec<Value>,
     summary: Vec<Value>,
     externals: Vec<Value>,
+    indexes: Vec<Value>,
 }
 
 impl Stored {
@@ -430,6 +445,7 @@ impl Stored {
             sections: of_meta("sections"),
             summary: list(summary.and_then(|summary| summary.get("fields"))),
             externals: of_meta("externals"),
+            indexes: list(document.get("indexes")),
         })
     }
 }
@@ -698,6 +714,7 @@ mod tests {
             ],
             summary: vec![json!("host")],
             externals: vec![json!({"name": "wiki", "fields": ["host"]})],
+            indexes: vec![json!(["host", "units"]), json!(["old"])],
         }
     }
 
@@ -724,6 +741,7 @@ mod tests {
         );
         assert_eq!(body["fields"][1]["name"], "hostname");
         assert_eq!(body["render_meta"]["externals"][0]["fields"], json!(["hostname"]));
+        assert_eq!(body["indexes"], json!([["hostname", "units"]]));
     }
 
     #[test]
@@ -744,6 +762,7 @@ mod tests {
             ],
             summary: vec![json!("rack"), json!("gone"), json!("state")],
             externals: vec![json!({"name": "wiki", "fields": ["state", "object_id"]})],
+            indexes: vec![json!(["rack"]), json!(["state", "rack"])],
         };
         let types = Names::from([(7, "rack".to_owned())]);
         let mut rows = stored.rows(&types);
@@ -762,6 +781,7 @@ mod tests {
             assert_eq!(body["render_meta"]["sections"], Value::from(stored.sections.clone()));
             assert_eq!(body["render_meta"]["summary"]["fields"], Value::from(stored.summary.clone()));
             assert_eq!(body["render_meta"]["externals"], Value::from(stored.externals.clone()));
+            assert_eq!(body["indexes"], Value::from(stored.indexes.clone()));
             assert!(body.get("migration").is_none());
         }
     }

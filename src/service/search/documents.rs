@@ -5,7 +5,7 @@ use bson::{Bson, Timestamp, rawdoc};
 
 use crate::domain::document::integer;
 use crate::domain::searchable::{EVERY, terms};
-use crate::domain::type_indexes::MOST_INDEXES;
+use crate::domain::type_indexes::{MOST_INDEXES, TypeIndex};
 use crate::service::types::catalog::TypeEntry;
 use crate::store::collections::{INDEXED, SEARCH, SLOTS};
 
@@ -53,9 +53,12 @@ fn document_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDoc
 /// The document of an object whose type has indexes: in each of its slots the values in one of them.
 fn indexed_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDocumentBuf> {
     let object_type = &entry.filter(|entry| !entry.object_type.indexes.is_empty())?.object_type;
-    let id = integer(object, "public_id")?;
+    let (id, indexes) = (integer(object, "public_id")?, TypeIndex::all_of(object_type));
+    if indexes.is_empty() {
+        return None;
+    }
     let mut document = rawdoc! { "_id": key(id)?, "type_id": object_type.public_id };
-    for (slot, index) in SLOTS.into_iter().zip(&object_type.indexes) {
+    for (slot, index) in SLOTS.into_iter().zip(indexes) {
         let mut values = RawDocumentBuf::new();
         match index.values(object) {
             None => values.append(cstr!("t"), unfit(object_type.public_id)),

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 use futures::try_join;
 
@@ -28,8 +29,7 @@ pub(in crate::service) struct IndexQuery<'q> {
     /// The question.
     query: &'q FindQuery,
     entry: Arc<TypeEntry>,
-    /// The position of the index in the type.
-    position: usize,
+    slot: Slot,
     /// The same question of values.
     values: FindQuery,
 }
@@ -51,10 +51,12 @@ impl<'q> IndexQuery<'q> {
         let Some((type_id, said)) = may_have_one.then(|| of_type(&query.filter)).flatten() else { return Ok(None) };
         let types = types.current(store, query.max_time).await?;
         let Some(entry) = types.get(type_id) else { return Ok(None) };
-        let by =
-            |(position, index)| Some((position, Slot { name: SLOTS[position], index }.asked(type_id, &said, query)?));
-        let found = entry.object_type.indexes.iter().enumerate().find_map(by);
-        Ok(found.map(|(position, values)| Self { query, entry: Arc::clone(entry), position, values }))
+        let slots = SLOTS.into_iter().zip(TypeIndex::all_of(&entry.object_type));
+        let mut asked = slots.filter_map(|(name, index)| {
+            let slot = Slot { name, index };
+            slot.asked(type_id, &said, query).map(|values| (slot, values))
+        });
+        Ok(asked.next().map(|(slot, values)| Self { query, entry: Arc::clone(entry), slot, values }))
     }
 
     /// The objects of the page, in one moment of the store; nothing where the index does not know all objects of the type.
@@ -68,8 +70,7 @@ impl<'q> IndexQuery<'q> {
     ) -> Result<Option<Located>, StoreError> {
         let store = store.frozen(self.query.max_time).await?;
         let (is_complete, page) = try_join!(self.is_complete(&*store), store.read(INDEXED, &self.values, total))?;
-        let slot = SLOTS[self.position];
-        let id = |document: &bson::raw::RawDocument| integer(document.get_document(slot).ok()?, "o");
+        let id = |document: &RawDocument| integer(document.get_document(self.slot.name).ok()?, "o");
         let ids: Vec<i64> = page.documents.iter().filter_map(id).collect();
         let count = ids.len();
         let filter = self.query.filter.clone().and(Filter::one_of("public_id", ids));
@@ -98,7 +99,7 @@ impl<'q> IndexQuery<'q> {
     /// Whether the documents are those of all objects, by the type as it is known here.
     async fn is_complete(&self, store: &dyn Store) -> Result<bool, StoreError> {
         let (type_id, max_time) = (self.entry.object_type.public_id, self.query.max_time);
-        let slot = Filter::equals(&format!("{}.t", SLOTS[self.position]), unfit(type_id));
+        let slot = Filter::equals(&self.slot.path("t"), unfit(type_id));
         let is_same = self.is_same_type(store, max_time);
         let (is_same, works, has_unfit) =
             try_join!(is_same, works(store, max_time), store.has_any(INDEXED, slot, max_time))?;
@@ -118,13 +119,11 @@ impl<'q> IndexQuery<'q> {
 
     /// A plan in the words of the type.
     fn shown(&self, step: Step) -> Step {
-        let index = &self.entry.object_type.indexes[self.position];
-        let slot = Slot { name: SLOTS[self.position], index };
         let all = |of: Vec<Step>| of.into_iter().map(|step| self.shown(step)).collect();
         match step {
             Step::Index(used) => Step::Index(IndexUse {
-                index: format!("type {}: {}", self.entry.object_type.public_id, slot.names().join(", ")),
-                keys: used.keys.into_iter().filter_map(|key| slot.shown(key)).collect(),
+                index: format!("type {}: {}", self.entry.object_type.public_id, self.slot.names().join(", ")),
+                keys: used.keys.into_iter().filter_map(|key| self.slot.shown(key)).collect(),
                 ..used
             }),
             Step::Union { of } => Step::Union { of: all(of) },
@@ -217,13 +216,12 @@ enum Leaves {
 }
 
 /// A slot of the documents, with the index that is in it.
-#[derive(Clone, Copy)]
-struct Slot<'t> {
+struct Slot {
     name: &'static str,
-    index: &'t TypeIndex,
+    index: TypeIndex,
 }
 
-impl Slot<'_> {
+impl Slot {
     fn names(&self) -> Vec<&str> {
         self.index.fields.iter().map(|field| field.name.as_str()).collect()
     }
