@@ -87,6 +87,7 @@ pub(super) async fn save_report(
     body: JsonBody,
 ) -> Answer {
     let group_id = owner(&state, &Parameters::of(&request)?)?;
+    service::admit(&caller, group_id)?;
     if let Some(Bson::Array(stages)) = body.0.get("pipeline") {
         read_pipeline(&state, &caller, stages).await?;
     }

@@ -89,10 +89,13 @@ impl<S: Around> Store for S {
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
         match self.locate(collection, query, Total::Asked).await? {
-            Some(Located { store, query, count: 1.., total }) => {
+            Some(Located { count: 0, total, .. }) => {
+                Ok(ChunkedPage::of(Page { documents: Documents::new(), total, hint: None }))
+            }
+            Some(Located { store, query, total, .. }) => {
                 Ok(ChunkedPage { total, ..store.chunks(collection, &query).await? })
             }
-            _ => self.inner().chunks(collection, query).await,
+            None => self.inner().chunks(collection, query).await,
         }
     }
 

@@ -150,7 +150,8 @@ pub trait Store: Send + Sync + 'static {
     /// were last. Never returns on a store that nobody else changes, or that does not report it.
     ///
     /// # Errors
-    /// As [`Store::find`]; the next call then gives the same documents.
+    /// As [`Store::find`]; the next call then gives the same documents. Also once when some may have been missed, as at the
+    /// first call.
     async fn edits_of_others(&self) -> Result<Vec<(&'static str, RawDocumentBuf)>, StoreError>;
 
     /// What is wrong with the store, as far as it is in use.
@@ -247,6 +248,8 @@ pub struct Traits {
     pub is_remote: bool,
     /// How many changes one unit may have; larger work takes several units. With [`usize::MAX`], only memory bounds a unit.
     pub largest_unit: usize,
+    /// Whether [`Store::edits_of_others`] gives all edits, or nobody else can make any.
+    pub tells_edits: bool,
 }
 
 /// What is wrong with a store in use.

@@ -1,8 +1,10 @@
 //! Changes by other tools, noted when they happen where the store reports them: an entry for each, with the new state.
 //!
 //! Each instance is informed of each edit. The entries of a resource have consecutive numbers, so one instance succeeds, and the
-//! others then find nothing to note. What no instance notes comes with the next change of the document.
+//! others then find nothing to note. What no instance notes comes with the next change of the document. The indexes of a type
+//! are made again after such an edit, and of all types after each start, as others may have edited objects before it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,10 @@ use super::author::as_action;
 use crate::domain::document::integer;
 use crate::history::entry::Action;
 use crate::query::Filter;
+use crate::service::error::ServiceError;
+use crate::service::search::state::begin_type;
 use crate::service::services::Services;
+use crate::store::collections::{OBJECTS, TYPES};
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
 
 /// A document that another tool has changed: its collection, and what is known of it.
@@ -23,6 +28,8 @@ type Edited = (&'static str, RawDocumentBuf);
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// How often the note of one document is tried again while the store is away or others change the document.
 const ATTEMPTS: usize = 30;
+/// Between two looks: edits of one document in this time are one entry.
+const REST: Duration = Duration::from_millis(250);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -30,19 +37,43 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
     let noting = as_action(Action::Outside, async {
         loop {
-            match services.store.edits_of_others().await {
-                Ok(edited) => note_all(&services, &edited).await,
+            let edited = services.store.edits_of_others().await;
+            match &edited {
+                Ok(edited) => note_all(&services, edited).await,
                 Err(error) => {
-                    log::warn!("changes of other tools cannot be read: {error}; trying again");
+                    log::info!("changes of other tools may have been missed: {error}; indexes of types are made again");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
+            while let Err(error) = index_again(&services, edited.as_deref().ok()).await {
+                log::warn!("changes of other tools are not in the indexes of types yet: {error}; trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            tokio::time::sleep(REST).await;
         }
     });
     tokio::select! {
         () = noting => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
+}
+
+/// Has the indexes of the types made again whose objects were edited; without `edited` those of all types.
+async fn index_again(services: &Services, edited: Option<&[Edited]>) -> Result<(), ServiceError> {
+    let of = |(collection, document): &Edited| match *collection {
+        OBJECTS => integer(document, "type_id"),
+        TYPES => integer(document, "public_id"),
+        _ => None,
+    };
+    let edited: Option<HashSet<i64>> = edited.map(|edited| edited.iter().filter_map(of).collect());
+    let types = services.types.anew(&*services.store, services.max_time).await?;
+    let has_indexes = types.iter().filter(|entry| !entry.object_type.indexes.is_empty());
+    for id in has_indexes.map(|entry| entry.object_type.public_id) {
+        if edited.as_ref().is_none_or(|edited| edited.contains(&id)) {
+            begin_type(&*services.searched.plain, id, services.max_time).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn note_all(services: &Services, edited: &[Edited]) {

@@ -68,17 +68,23 @@ impl Owner {
         }
     }
 
-    /// Refuses a caller who may not save reports of this owner.
+    /// Refuses a caller who may not save reports of this owner. A group that the caller may not see is as none.
     fn admit(self, caller: &Caller) -> Result<(), ServiceError> {
         let (right, whose) = match self {
             Self::User(id) if caller.is(id) => return Ok(()),
             Self::User(_) => (EDIT_USERS, "a machine token saves reports of its user"),
             Self::Group(_) => (EDIT_GROUPS, "reports of a group are saved"),
         };
-        if caller.rights.grants(right) {
-            return Ok(());
+        if !caller.rights.grants(right) {
+            let message = format!("{whose} with the right {right} only");
+            return Err(ServiceError::refused(ErrorCode::RightMissing, message));
         }
-        Err(ServiceError::refused(ErrorCode::RightMissing, format!("{whose} with the right {right} only")))
+        match self {
+            Self::Group(id) if readable(caller, Some(id)).is_empty() => {
+                Err(ServiceError::not_found(Groups::NOT_FOUND, id))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -139,6 +145,14 @@ pub async fn get_report(
 async fn find(services: &Services, owner: Owner, name: &str) -> Result<Option<RawDocumentBuf>, ServiceError> {
     let query = FindQuery::new(owner.filter().and(Filter::equals("name", name)), services.max_time);
     Ok(services.store.first(Reports::COLLECTION, query).await?)
+}
+
+/// Refuses a caller who may not save own reports, or those of the named group.
+///
+/// # Errors
+/// A missing right; a group that the caller may not see.
+pub fn admit(caller: &Caller, group_id: Option<i64>) -> Result<(), ServiceError> {
+    Owner::named(caller, group_id).admit(caller)
 }
 
 /// Saves a report of the caller, or of the named group, in place of the one with this name. Returns whether it is new.

@@ -9,7 +9,7 @@ use bson::raw::RawDocument;
 use bson::{Bson, doc};
 use tokio::sync::watch;
 
-use super::documents::{DERIVED, Make, key_value, object_of};
+use super::documents::{DERIVED, Make, key_value, object_of, unfit};
 use super::keeping::Stored;
 use super::state::{WORK_BEGIN, is_work, works};
 use crate::domain::document::{integer, raw};
@@ -146,9 +146,11 @@ async fn found_between(
     let mut stored = Stored::new();
     for (collection, _) in DERIVED {
         let mut filter = doc! { "_id": { "$gt": key_value(*ids.start()), "$lte": key_value(*ids.end()) } };
-        filter.extend(type_id.map(|id| ("type_id".to_owned(), Bson::Int64(id))));
-        if collection == SEARCH && type_id.is_some() {
-            filter.insert("terms", EVERY);
+        // What the indexes of both begin with.
+        match type_id {
+            Some(id) if collection == SEARCH => filter.extend(doc! { "terms": EVERY, "type_id": id }),
+            Some(id) => drop(filter.insert("i0.t", doc! { "$in": [Bson::Int64(id), Bson::from(unfit(id))] })),
+            None => {}
         }
         let mut query = FindQuery::new(Filter::ours(&filter), max_time);
         if *ids.end() == i64::MAX {

@@ -47,7 +47,7 @@ impl<'q> IndexQuery<'q> {
         store: &dyn Store,
         query: &'q FindQuery,
     ) -> Result<Option<Self>, StoreError> {
-        let may_have_one = (1..=MOST).contains(&query.limit) && !query.sort.is_empty();
+        let may_have_one = (1..=MOST).contains(&query.limit) && !query.sort.is_empty() && store.traits().tells_edits;
         let Some((type_id, said)) = may_have_one.then(|| of_type(&query.filter)).flatten() else { return Ok(None) };
         let types = types.current(store, query.max_time).await?;
         let Some(entry) = types.get(type_id) else { return Ok(None) };
@@ -69,13 +69,16 @@ impl<'q> IndexQuery<'q> {
         total: Total,
     ) -> Result<Option<Located>, StoreError> {
         let store = store.frozen(self.query.max_time).await?;
-        let (is_complete, page) = try_join!(self.is_complete(&*store), store.read(INDEXED, &self.values, total))?;
+        if !self.is_complete(&*store).await? {
+            return Ok(None);
+        }
+        let page = store.read(INDEXED, &self.values, total).await?;
         let id = |document: &RawDocument| integer(document.get_document(self.slot.name).ok()?, "o");
         let ids: Vec<i64> = page.documents.iter().filter_map(id).collect();
         let count = ids.len();
         let filter = self.query.filter.clone().and(Filter::one_of("public_id", ids));
         let query = FindQuery { filter, skip: 0, limit: 0, is_counted: false, ..self.query.clone() };
-        Ok(is_complete.then_some(Located { store, query, count, total: page.total }))
+        Ok(Some(Located { store, query, count, total: page.total }))
     }
 
     /// How the page is found; nothing as in [`IndexQuery::located`].
@@ -293,7 +296,7 @@ impl Slot {
         };
         match (name, said) {
             // Single ids are keys of another index.
-            ("public_id", said) if only_compares(said) && (most == usize::MAX || bounds(said)) => {
+            ("public_id", said) if only_compares(said) && (most == usize::MAX || self.is_bounded(said, most)) => {
                 Some(doc! { self.path("o"): said.clone() })
             }
             (STORED, Bson::Document(said)) if said.len() == 1 => match (said.get("$elemMatch"), said.get("$not")) {
@@ -314,6 +317,11 @@ impl Slot {
             ("$and" | "$nor", Bson::Array(branches)) if most == usize::MAX => self.logical(name, branches),
             _ => None,
         }
+    }
+
+    /// Whether a condition is bounds of the key that comes next when all fields have their values.
+    fn is_bounded(&self, said: &Bson, most: usize) -> bool {
+        bounds(said) && most >= self.index.fields.len()
     }
 
     fn logical(&self, name: &str, branches: &[Bson]) -> Option<Document> {

@@ -19,7 +19,7 @@ const STATE: &str = "state";
 /// The `_id` of the work on all objects: `{_id: "all", after}`.
 const ALL: &str = "all";
 /// Increase it with each change of the terms of an object: the next start makes all documents of search again.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// Where work begins: after this `public_id`.
 pub(super) const WORK_BEGIN: i64 = 0;
@@ -59,7 +59,7 @@ impl Left {
 /// What is left, remembered until it changes.
 pub struct Searched {
     /// The store, without what others add to units: making documents changes no object.
-    pub(super) plain: Arc<dyn Store>,
+    pub(in crate::service) plain: Arc<dyn Store>,
     left: ArcSwapOption<(u64, Left)>,
     /// How many objects this process has looked at.
     pub(super) looked_at: AtomicU64,
@@ -155,6 +155,27 @@ pub(in crate::service) fn is_made(work: &Documents) -> bool {
 /// Errors of the store.
 pub async fn begin_again(store: &dyn Store, max_time: Duration) -> Result<(), StoreError> {
     store.commit(noted(&works(store, max_time).await?, true)).await.map(drop)
+}
+
+/// Has the documents of the objects of a type made again, in the background.
+///
+/// # Errors
+/// Errors of the store.
+pub(in crate::service) async fn begin_type(
+    store: &dyn Store,
+    type_id: i64,
+    max_time: Duration,
+) -> Result<(), StoreError> {
+    loop {
+        let query = FindQuery::new(Filter::equals("_id", type_id), max_time);
+        let found = store.first(SEARCH_WORK, query).await?;
+        let work = raw(&doc! { "_id": type_id, "after": WORK_BEGIN });
+        match store.commit(Unit::of(Change::put(SEARCH_WORK, found, work))).await {
+            // A step of the same work was faster.
+            Err(StoreError::Stale | StoreError::Duplicate { .. }) => {}
+            outcome => return outcome.map(drop),
+        }
+    }
 }
 
 fn noted(found: &Documents, has_work: bool) -> Unit {

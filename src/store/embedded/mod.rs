@@ -415,7 +415,7 @@ impl Store for EmbeddedStore {
     }
 
     fn traits(&self) -> Traits {
-        Traits { kind: explain::KIND, is_remote: false, largest_unit: usize::MAX }
+        Traits { kind: explain::KIND, is_remote: false, largest_unit: usize::MAX, tells_edits: true }
     }
 }
 

@@ -287,7 +287,8 @@ impl Store for MongoStore {
     }
 
     fn traits(&self) -> Traits {
-        Traits { kind: KIND, is_remote: true, largest_unit: UNIT_CHANGES }
+        let tells_edits = self.inner.topology.tells_changes_at_once();
+        Traits { kind: KIND, is_remote: true, largest_unit: UNIT_CHANGES, tells_edits }
     }
 }
 

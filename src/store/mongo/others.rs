@@ -1,8 +1,8 @@
 //! Edits of other tools, as the stream of changes reports them.
 //!
-//! Each instance of the service changes a document with a history and adds the entry of the history in one transaction.
-//! The stream reports the parts of a transaction one after the other, under its number. So a change without an entry in
-//! its transaction is one of another tool.
+//! Each unit of the service is a transaction that begins with a change of the [`order`](super::order). The stream reports the
+//! parts of a transaction one after the other, under its number. So a change without the order in its transaction is one of
+//! another tool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Timestamp, doc};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 
 use super::Inner;
 use super::read::documents;
 use crate::query::Filter;
-use crate::store::collections::{LOGS, WITH_HISTORY};
+use crate::store::collections::WITH_HISTORY;
+use crate::store::copying::COUNTERS;
 use crate::store::{FindQuery, StoreError};
 
-/// How many edits wait at most; those beyond are noted with the next change of their document.
+/// How many edits wait at most; those beyond are missed.
 const MOST: usize = 100_000;
 /// How many are read at a time.
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 250;
 /// How long reading may take.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
@@ -39,7 +40,7 @@ struct Seen {
 pub(super) struct Together {
     transaction: Option<(Bson, i64)>,
     seen: Vec<Seen>,
-    has_entry: bool,
+    is_own: bool,
 }
 
 /// The edits that nobody has asked for yet.
@@ -48,6 +49,8 @@ pub(super) struct Others {
     seen: mpsc::Sender<Seen>,
     waiting: Mutex<Waiting>,
     is_asked: AtomicBool,
+    /// Some may have been missed.
+    missed: Notify,
 }
 
 #[derive(Debug)]
@@ -60,7 +63,15 @@ struct Waiting {
 impl Default for Others {
     fn default() -> Self {
         let (seen, receiver) = mpsc::channel(MOST);
-        Self { seen, waiting: Mutex::new(Waiting { receiver, taken: Vec::new() }), is_asked: AtomicBool::new(false) }
+        let waiting = Mutex::new(Waiting { receiver, taken: Vec::new() });
+        Self { seen, waiting, is_asked: AtomicBool::new(false), missed: Notify::new() }
+    }
+}
+
+impl Others {
+    /// Some edits may never be reported: the stream begins at the present, or there were too many.
+    pub(super) fn miss(&self) {
+        self.missed.notify_one();
     }
 }
 
@@ -76,10 +87,12 @@ impl Together {
         let (Ok(operation), Ok(collection)) = (operation, collection.and_then(|place| place.get_str("coll"))) else {
             return;
         };
-        self.has_entry |= collection == LOGS && operation == "insert";
+        self.is_own |= collection == COUNTERS;
         let is_edit = matches!(operation, "insert" | "update" | "replace" | "delete");
         let collection = WITH_HISTORY.into_iter().find(|known| is_edit && *known == collection);
-        if let Some(collection) = collection.filter(|_| self.seen.len() < MOST) {
+        if collection.is_some() && self.seen.len() == MOST {
+            others.miss();
+        } else if let Some(collection) = collection {
             let id = event.get_document("documentKey").ok().and_then(|key| key.get("_id").ok().flatten());
             let removed = event.get_timestamp("clusterTime").ok().filter(|_| operation == "delete");
             let seen = id.and_then(|id| Some(Seen { collection, id: Bson::try_from(id).ok()?, removed }));
@@ -92,17 +105,12 @@ impl Together {
 
     /// Nothing more comes of the transaction.
     pub(super) fn end(&mut self, others: &Others) {
-        let Self { seen, has_entry, .. } = std::mem::take(self);
-        if has_entry || !others.is_asked.load(Ordering::Relaxed) {
+        let Self { seen, is_own, .. } = std::mem::take(self);
+        if is_own || !others.is_asked.load(Ordering::Relaxed) {
             return;
         }
-        let count = seen.len();
-        let put = seen.into_iter().take_while(|_| others.seen.capacity() > 0).map(|edit| others.seen.try_send(edit));
-        let put = put.filter(Result::is_ok).count();
-        if put < count {
-            log::warn!(
-                "other tools change more at once than can be noted: the history has the rest with the next changes"
-            );
+        if seen.into_iter().any(|edit| others.seen.try_send(edit).is_err()) {
+            others.miss();
         }
     }
 }
@@ -120,14 +128,20 @@ pub(super) async fn next(inner: &Arc<Inner>) -> Result<Vec<(&'static str, RawDoc
     let mut waiting = inner.others.waiting.lock().await;
     let Waiting { receiver, taken } = &mut *waiting;
     if taken.is_empty() {
-        receiver.recv_many(taken, AT_ONCE).await;
+        tokio::select! {
+            _ = receiver.recv_many(taken, AT_ONCE) => {}
+            () = inner.others.missed.notified() => {
+                return Err(StoreError::Unavailable { reason: "some may have come before they were followed".to_owned() });
+            }
+        }
     }
     let mut edited = Vec::with_capacity(taken.len());
     for collection in WITH_HISTORY {
         let of_it = || taken.iter().filter(move |seen| seen.collection == collection);
         let present: Vec<Bson> = of_it().filter(|seen| seen.removed.is_none()).map(|seen| seen.id.clone()).collect();
-        let removed = of_it().filter_map(|seen| Some((vec![seen.id.clone()], Some(just_before(seen.removed?)))));
-        for (ids, moment) in removed.chain((!present.is_empty()).then_some((present, None))) {
+        let removed: Vec<Bson> = of_it().filter(|seen| seen.removed.is_some()).map(|seen| seen.id.clone()).collect();
+        let moment = of_it().filter_map(|seen| seen.removed).min().map(just_before);
+        for (ids, moment) in [(present, None), (removed, moment)].into_iter().filter(|(ids, _)| !ids.is_empty()) {
             let query = FindQuery::new(Filter::one_of("_id", ids), MAX_TIME);
             let query = query.showing(&doc! { "_id": 0, "public_id": 1, "type_id": 1 });
             let found = documents(inner, moment, collection, &query).await?;
@@ -173,15 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn a_change_without_an_entry_in_its_transaction_is_one_of_another_tool() {
+    fn a_change_without_the_order_in_its_transaction_is_one_of_another_tool() {
         let [objects, types, _] = WITH_HISTORY;
-        let own = |number| [event("update", objects, Some(number)), event("insert", LOGS, Some(number))];
+        let own = |number| [event("update", COUNTERS, Some(number)), event("update", objects, Some(number))];
         assert_eq!(counted(&own(1)), 0);
         assert_eq!(counted(&[own(1), own(2)].concat()), 0);
         let other = event("update", objects, None);
         assert_eq!(counted(&[&own(1)[..], &[other.clone()], &own(2)].concat()), 1);
         assert_eq!(counted(&[event("delete", types, Some(3)), event("update", objects, Some(3)), other]), 3);
-        assert_eq!(counted(&[event("insert", LOGS, None), event("insert", objects, None)]), 1);
+        assert_eq!(counted(&[event("update", COUNTERS, None), event("insert", objects, None)]), 1);
         assert_eq!(counted(&[event("update", "service.search", None), event("drop", objects, None)]), 0);
     }
 

@@ -22,6 +22,7 @@ use super::keeper::Keeper;
 use super::order::WRITERS;
 use super::others::{Others, Together};
 use super::presence::Presence;
+use crate::store::collections::HISTORY;
 use crate::store::fresh_revision;
 
 /// All revisions move after this time when no stream reports changes.
@@ -169,13 +170,14 @@ async fn listen(
 ) -> Result<(), Error> {
     let term = presence.term();
     // Only what is needed of each event crosses the network.
-    let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, WRITERS] } } };
+    let order = doc! { "documentKey._id": HISTORY };
+    let no_machinery = doc! { "ns.coll": { "$ne": WRITERS }, "$or": [{ "ns.coll": { "$ne": COUNTERS } }, order] };
     let only_where = doc! { "$project": {
         "ns": 1, "operationType": 1, "documentKey._id": 1, "clusterTime": 1, "lsid.id": 1, "txnNumber": 1,
     } };
     let question = database
         .watch()
-        .pipeline([no_machinery, only_where])
+        .pipeline([doc! { "$match": no_machinery }, only_where])
         .max_await_time(AWAIT)
         .resume_after(position.token.clone());
     let mut stream = question.await?.with_type::<RawDocumentBuf>();
@@ -183,6 +185,7 @@ async fn listen(
     start.hear();
     if position.token.is_none() {
         start.bump_all();
+        others.miss();
     }
     drop(start);
     while stream.is_alive() {

@@ -67,7 +67,8 @@ async fn what_another_tool_changes_is_noted_at_once_and_once() {
     for name in ["listened", "updated", "replaced", "deleted", "own"] {
         ids.push(app.create_object(kind, &json!({"hostname": name})).await);
     }
-    let services = [(); 2].map(|()| ServiceProcess::start(directory.path(), &uri));
+    let allowed = [("INVENTORY__WEBHOOKS__ALLOWED_NETWORKS", ALLOWED.1)];
+    let services = [(); 2].map(|()| ServiceProcess::start_with(directory.path(), &uri, &allowed));
     let database = Client::with_uri_str(&uri).await.expect("a client").default_database().expect("a database");
     until_somebody_listens(&database, ids[0]).await;
     let before = noted(&database).await;
@@ -120,4 +121,42 @@ async fn what_another_tool_changes_is_noted_at_once_and_once() {
     assert_eq!(app.patch(&format!("/objects/{}", ids[4]), &json!({"fields": {"hostname": "b"}})).await.status, 202);
     let history = app.get(&format!("/objects/{}/history?limit=0", ids[4])).await;
     assert_eq!(history.results("/action"), ["CREATE", "OUTSIDE", "OUTSIDE", "EDIT"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_tool_changes_comes_into_the_indexes_of_its_type() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let (uri, directory) = (server.fresh_uri(), TempDir::new().expect("a temporary directory"));
+    let app = TestApp::on(&uri, &[]).await;
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let mut ids = Vec::new();
+    for name in ["b", "c", "d"] {
+        ids.push(app.create_object(kind, &json!({"hostname": name})).await);
+    }
+    let indexes = json!({"indexes": [["hostname"]]});
+    assert_eq!(app.patch(&format!("/types/{kind}"), &indexes).await.status, 202);
+    let _service = ServiceProcess::start(directory.path(), &uri);
+    let database = Client::with_uri_str(&uri).await.expect("a client").default_database().expect("a database");
+    let objects = database.collection::<Document>("framework.objects");
+    let listed = async || {
+        let path = format!("/objects/?filter={{\"type_id\":{kind}}}&sort=f.hostname");
+        let explained = app.get(&format!("{path}&explain=true")).await.json();
+        let is_by_index = explained["plan"]["index"] == format!("type {kind}: hostname");
+        (is_by_index, app.get(&path).await.results("/public_id"))
+    };
+    let until = async |expected: Vec<i64>| {
+        let expected = (true, expected.into_iter().map(Value::from).collect::<Vec<_>>());
+        let met = async {
+            while listed().await != expected {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(AT_ONCE, met).await.unwrap_or_else(|_| panic!("{expected:?}"));
+    };
+    until(ids.clone()).await;
+    let rename = doc! { "$set": { "fields.0.value": "a" } };
+    objects.update_one(doc! { "public_id": ids[2] }, rename).await.expect("updated");
+    until(vec![ids[2], ids[0], ids[1]]).await;
+    objects.delete_one(doc! { "public_id": ids[0] }).await.expect("deleted");
+    until(vec![ids[2], ids[1]]).await;
 }
