@@ -82,7 +82,8 @@ class Product:
         log = open(self.folder / "log", "w")
         begun = time.perf_counter()
         self.process = subprocess.Popen(
-            [str(word) for word in command], cwd=self.folder, stdout=log, stderr=log, env=os.environ | (environment or {})
+            [str(word) for word in command], cwd=self.folder, stdout=log, stderr=log, env=os.environ | (environment or {}),
+            start_new_session=True,
         )
         while True:
             assert self.process.poll() is None, f"{self.name} ended; {log.name} says why"
@@ -470,7 +471,8 @@ def main():
         print(f"| their MongoDB server | {memory([mongod]):.0f} | {disk(data / 'mongod'):.0f} | |")
     finally:
         for product in products:
-            product.process.terminate()
+            # With what it has started.
+            os.killpg(product.process.pid, 15)
             product.process.wait()
         if mongod:
             os.kill(mongod, 15)
