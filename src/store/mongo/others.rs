@@ -181,7 +181,9 @@ mod tests {
     fn counted(events: &[Document]) -> usize {
         let (others, mut together) = (Others::default(), Together::default());
         others.is_asked.store(true, Ordering::Relaxed);
-        events.iter().for_each(|event| together.note(&raw(event), &others));
+        for event in events {
+            together.note(&raw(event), &others);
+        }
         together.end(&others);
         others.waiting.try_lock().expect("nobody reads").receiver.len()
     }
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(counted(&own(1)), 0);
         assert_eq!(counted(&[own(1), own(2)].concat()), 0);
         let other = event("update", objects, None);
-        assert_eq!(counted(&[&own(1)[..], &[other.clone()], &own(2)].concat()), 1);
+        assert_eq!(counted(&[&own(1)[..], std::slice::from_ref(&other), &own(2)].concat()), 1);
         assert_eq!(counted(&[event("delete", types, Some(3)), event("update", objects, Some(3)), other]), 3);
         assert_eq!(counted(&[event("update", COUNTERS, None), event("insert", objects, None)]), 1);
         assert_eq!(counted(&[event("update", "service.search", None), event("drop", objects, None)]), 0);
