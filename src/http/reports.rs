@@ -124,5 +124,8 @@ fn owner(state: &HttpState, sent: &Parameters) -> Result<Option<i64>, ApiError> 
 }
 
 fn group_of(sent: &Parameters) -> Result<Option<i64>, ApiError> {
-    Ok(sent.number(OWNER)?.map(|id| i64::try_from(id).unwrap_or(i64::MAX)))
+    let is_id = |id: &i64| *id > 0;
+    let wrong = || ApiError::parameter(OWNER, format!("must be from 1 to {}", i64::MAX));
+    let id = |sent: u64| i64::try_from(sent).ok().filter(is_id).ok_or_else(wrong);
+    sent.number(OWNER)?.map(id).transpose()
 }

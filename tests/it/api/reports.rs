@@ -140,7 +140,9 @@ on_each_store! {
         let long = json!({"pipeline": [{"$match": {"note": "x".repeat(70_000)}}]});
         app.put("/reports/x", &long).await.error(400, "quota_exceeded");
         app.get("/reports/x").await.error(404, "report_not_found");
-        app.get("/reports/?owner=1").await.error(400, "parameter_invalid");
+        for wrong in ["owner=1", "group_id=9223372036854775808", "group_id=0"] {
+            app.get(&format!("/reports/?{wrong}")).await.error(400, "parameter_invalid");
+        }
     }
 
     async fn a_machine_reads_reports_and_saves_none(app) {
