@@ -47,7 +47,7 @@ impl Application {
         reload_on_hangup(self.certificates.clone(), Arc::clone(&self.state.services.clock))?;
         let control = self.control(users);
         self.prune_daily();
-        let (_search, _others) = (self.complete_search(), self.note_others());
+        let (_search, _others) = (self.in_background(building::run), self.in_background(outside::run));
         self.feed_watchdog();
         let webhooks = Deliverer::start(&self.state.services)?;
         let (feed, file) = (Arc::clone(&self.state.services.feed), self.file.clone());
@@ -125,17 +125,13 @@ impl Application {
         });
     }
 
-    /// Completes the index of words whenever something is missing, until the returned value is dropped.
-    fn complete_search(&self) -> watch::Sender<bool> {
+    /// Does work in the background, until the returned value is dropped.
+    fn in_background<F>(&self, work: fn(Arc<Services>, watch::Receiver<bool>) -> F) -> watch::Sender<bool>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(building::run(Arc::clone(&self.state.services), stopped));
-        stop
-    }
-
-    /// Notes changes of other tools, until the returned value is dropped.
-    fn note_others(&self) -> watch::Sender<bool> {
-        let (stop, stopped) = watch::channel(false);
-        tokio::spawn(outside::run(Arc::clone(&self.state.services), stopped));
+        tokio::spawn(work(Arc::clone(&self.state.services), stopped));
         stop
     }
 
@@ -158,7 +154,7 @@ impl Application {
     /// # Errors
     /// As [`Application::run`].
     pub async fn run_without_signals(self) -> io::Result<()> {
-        let _search = self.complete_search();
+        let _search = self.in_background(building::run);
         let webhooks = Deliverer::start(&self.state.services)?;
         let ended = self.server()?.0.await;
         webhooks.stop().await;

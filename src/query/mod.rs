@@ -42,7 +42,9 @@ pub use self::demand::Demand;
 pub use self::entry::{BY_ADDRESS, Entry, OPERATOR as OWN_OPERATOR, STORED, for_server, value_of};
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;
-pub use self::fields::{ARROW, FieldNames, Fields, Hop, Join, Lookup, RENDERED, keys_beside, order_stages, plant};
+pub use self::fields::{
+    ARROW, BOUNDS, FieldNames, Fields, Hop, Join, Lookup, RENDERED, keys_beside, order_stages, plant,
+};
 pub use self::filter::{Filter, Guarded, Limits};
 pub use self::path::{Leaf, Part, Path};
 pub use self::pipeline::{Column, ColumnSource, Pipeline};

@@ -135,7 +135,7 @@ fn joined(mut others: Document, mut conditions: Vec<Document>) -> Document {
 }
 
 /// The operators that bound a value.
-const BOUNDS: [&str; 4] = ["$gt", "$gte", "$lt", "$lte"];
+pub const BOUNDS: [&str; 4] = ["$gt", "$gte", "$lt", "$lte"];
 
 /// What one operator says of a path, by the operator, its operand and the whole condition.
 type One<'a> = dyn Fn(&str, &Bson, &Bson) -> Result<Rewritten, QueryError> + 'a;

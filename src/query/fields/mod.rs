@@ -29,6 +29,7 @@ use crate::suggest;
 
 use self::references::{Joins, Lookups};
 
+pub use conditions::BOUNDS;
 pub use pipelines::{keys_beside, order_stages};
 pub use references::{ARROW, Hop, Join, Lookup, plant};
 

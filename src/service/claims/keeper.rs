@@ -165,6 +165,11 @@ impl Keeper {
         Ok(KeptUnit { unit: kept, gone, searched })
     }
 
+    /// A question of objects as one of the values in an index of their type, if one answers it.
+    async fn by_index<'q>(&self, collection: &str, query: &'q FindQuery) -> Result<Option<IndexQuery<'q>>, StoreError> {
+        if collection == OBJECTS { IndexQuery::of(&self.types, &*self.plain, query).await } else { Ok(None) }
+    }
+
     /// The rules and the types, as they are in the store if they are doubtful.
     async fn basis(&self, is_doubtful: bool) -> Result<Basis, StoreError> {
         // The revision comes first: what changes in between is read again next time.
@@ -230,20 +235,14 @@ impl Around for Keeper {
     }
 
     async fn locate(&self, collection: &str, query: &FindQuery, total: Total) -> Result<Option<Located>, StoreError> {
-        if collection != OBJECTS || total == Total::Alone {
-            return Ok(None);
-        }
-        match IndexQuery::of(&self.types, &*self.plain, query).await? {
+        match self.by_index(collection, query).await?.filter(|_| total != Total::Alone) {
             Some(query) => query.located(&*self.inner, total).await,
             None => Ok(None),
         }
     }
 
     async fn explain_located(&self, collection: &str, query: &FindQuery) -> Result<Option<Explanation>, StoreError> {
-        if collection != OBJECTS {
-            return Ok(None);
-        }
-        match IndexQuery::of(&self.types, &*self.plain, query).await? {
+        match self.by_index(collection, query).await? {
             Some(query) => query.explained(&*self.inner).await,
             None => Ok(None),
         }

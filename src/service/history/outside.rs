@@ -4,7 +4,7 @@
 //! others then find nothing to note. What no instance notes comes with the next change of the document. The indexes of a type
 //! are made again after such an edit, and of all types after each start, as others may have edited objects before it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::query::Filter;
 use crate::service::error::ServiceError;
 use crate::service::search::state::begin_type;
 use crate::service::services::Services;
-use crate::store::collections::{OBJECTS, TYPES};
+use crate::store::collections::{OBJECTS, TYPES, WITH_HISTORY};
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
 
 /// A document that another tool has changed: its collection, and what is known of it.
@@ -38,16 +38,17 @@ pub async fn run(services: Arc<Services>, mut stop: watch::Receiver<bool>) {
     let noting = as_action(Action::Outside, async {
         loop {
             let edited = services.store.edits_of_others().await;
-            match &edited {
-                Ok(edited) => note_all(&services, edited).await,
-                Err(error) => {
-                    log::info!("changes of other tools may have been missed: {error}; indexes of types are made again");
-                    tokio::time::sleep(PAUSE).await;
-                }
+            if let Err(error) = &edited {
+                log::info!("changes of other tools may have been missed: {error}; indexes of types are made again");
             }
+            // First, as lists are wrong until then.
             while let Err(error) = index_again(&services, edited.as_deref().ok()).await {
                 log::warn!("changes of other tools are not in the indexes of types yet: {error}; trying again");
                 tokio::time::sleep(PAUSE).await;
+            }
+            match &edited {
+                Ok(edited) => note_all(&services, edited).await,
+                Err(_) => tokio::time::sleep(PAUSE).await,
             }
             tokio::time::sleep(REST).await;
         }
@@ -98,42 +99,30 @@ async fn note_all(services: &Services, edited: &[Edited]) {
 
 /// Notes documents as they are now. The unit changes none of them: it is refused if one changes meanwhile.
 async fn note(services: &Services, edited: &[Edited]) -> Result<(), StoreError> {
-    let mut unit = Unit::default();
-    for (collection, last) in edited {
-        let Some(id) = integer(last, "public_id") else { continue };
-        let filter = Filter::equals("public_id", id);
-        let is_here = |change: &Change| change.collection() == *collection && id_of(change) == Some(id);
-        if unit.changes.iter().any(is_here) {
+    let (mut unit, mut bytes) = (Unit::default(), 0);
+    let most = if edited.len() > 1 { MOST_BYTES } else { usize::MAX };
+    for collection in WITH_HISTORY {
+        let of_it = edited.iter().filter(|(of, _)| *of == collection);
+        let mut left: BTreeMap<i64, &RawDocumentBuf> =
+            of_it.filter_map(|(_, last)| Some((integer(last, "public_id")?, last))).collect();
+        if left.is_empty() {
             continue;
         }
-        let query = FindQuery::new(filter.clone(), services.max_time);
-        match services.store.first(collection, query).await? {
-            Some(present) => {
-                let (before, after) = (present.clone(), present);
-                unit.changes.push(Change::Replace { collection, before, after });
-            }
-            None => {
-                unit.conditions.push(Condition::None { collection, filter });
-                unit.changes.push(Change::Delete { collection, before: last.clone() });
-            }
-        }
-        if unit.changes.iter().map(bytes_of).sum::<usize>() > MOST_BYTES && edited.len() > 1 {
+        let query = FindQuery::new(Filter::one_of("public_id", left.keys().copied()), services.max_time);
+        let found = services.store.find(collection, &FindQuery { max_bytes: most, ..query }).await?;
+        bytes += found.bytes();
+        if bytes > most {
             return Err(StoreError::TooLarge);
+        }
+        for present in found.iter() {
+            integer(present, "public_id").and_then(|id| left.remove(&id));
+            let (before, after) = (present.to_owned(), present.to_owned());
+            unit.changes.push(Change::Replace { collection, before, after });
+        }
+        for (id, last) in left {
+            unit.conditions.push(Condition::None { collection, filter: Filter::equals("public_id", id) });
+            unit.changes.push(Change::Delete { collection, before: last.clone() });
         }
     }
     if unit.changes.is_empty() { Ok(()) } else { services.store.commit(unit).await.map(drop) }
-}
-
-fn id_of(change: &Change) -> Option<i64> {
-    match change {
-        Change::Replace { before, .. } | Change::Delete { before, .. } => integer(before, "public_id"),
-        _ => None,
-    }
-}
-
-fn bytes_of(change: &Change) -> usize {
-    match change {
-        Change::Replace { before, .. } | Change::Delete { before, .. } => before.as_bytes().len(),
-        _ => 0,
-    }
 }

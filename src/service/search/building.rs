@@ -9,11 +9,10 @@ use bson::raw::RawDocument;
 use bson::{Bson, doc};
 use tokio::sync::watch;
 
-use super::documents::{DERIVED, Make, key_value, object_of, unfit};
+use super::documents::{DERIVED, Make, key_value, object_of, of_type};
 use super::keeping::Stored;
 use super::state::{WORK_BEGIN, is_work, works};
 use crate::domain::document::{integer, raw};
-use crate::domain::searchable::EVERY;
 use crate::plural::counted;
 use crate::query::{Filter, Sort};
 use crate::service::claims::changes::same;
@@ -22,7 +21,7 @@ use crate::service::objects::bulk::GROUP_BYTES;
 use crate::service::services::Services;
 use crate::service::types::catalog::Types;
 use crate::service::upkeep::lease::{Holder, Lease, LeaseTimes, Work};
-use crate::store::collections::{OBJECTS, SEARCH, SEARCH_WORK};
+use crate::store::collections::{OBJECTS, SEARCH_WORK};
 use crate::store::{Change, Condition, Documents, FindQuery, Store, StoreError, Unit, as_fits};
 
 /// One step looks at no more objects than this.
@@ -146,12 +145,7 @@ async fn found_between(
     let mut stored = Stored::new();
     for (collection, _) in DERIVED {
         let mut filter = doc! { "_id": { "$gt": key_value(*ids.start()), "$lte": key_value(*ids.end()) } };
-        // What the indexes of both begin with.
-        match type_id {
-            Some(id) if collection == SEARCH => filter.extend(doc! { "terms": EVERY, "type_id": id }),
-            Some(id) => drop(filter.insert("i0.t", doc! { "$in": [Bson::Int64(id), Bson::from(unfit(id))] })),
-            None => {}
-        }
+        filter.extend(type_id.into_iter().flat_map(|id| of_type(collection, id)));
         let mut query = FindQuery::new(Filter::ours(&filter), max_time);
         if *ids.end() == i64::MAX {
             query = query.limited(size as u64);

@@ -1,7 +1,7 @@
 //! The documents that are derived from an object: its terms for search, and its values in the indexes of its type.
 
 use bson::raw::{CStr, CString, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
-use bson::{Bson, Timestamp, rawdoc};
+use bson::{Bson, Document, Timestamp, doc, rawdoc};
 
 use crate::domain::document::integer;
 use crate::domain::searchable::{EVERY, terms};
@@ -57,7 +57,7 @@ fn indexed_of(object: &RawDocument, entry: Option<&TypeEntry>) -> Option<RawDocu
     if indexes.is_empty() {
         return None;
     }
-    let mut document = rawdoc! { "_id": key(id)?, "type_id": object_type.public_id };
+    let mut document = rawdoc! { "_id": key(id)? };
     for (slot, index) in SLOTS.into_iter().zip(indexes) {
         let mut values = RawDocumentBuf::new();
         match index.values(object) {
@@ -85,6 +85,14 @@ pub const VALUES: [&CStr; 3] = [cstr!("a"), cstr!("b"), cstr!("c")];
 /// nothing.
 pub(in crate::service) fn unfit(type_id: i64) -> String {
     format!("unfit {type_id}")
+}
+
+/// The condition on documents of a collection that are of the objects of a type, by what its indexes begin with.
+pub(super) fn of_type(collection: &str, type_id: i64) -> Document {
+    if collection == SEARCH {
+        return doc! { "terms": EVERY, "type_id": type_id };
+    }
+    doc! { "i0.t": { "$in": [Bson::Int64(type_id), Bson::from(unfit(type_id))] } }
 }
 
 /// The terms in a document.

@@ -13,10 +13,10 @@ use bson::{Bson, Document, doc};
 use futures::try_join;
 
 use super::documents::{VALUES, unfit};
-use super::state::{is_made, is_work, works};
+use super::state::{Left, is_made, works};
 use crate::domain::document::{integer, number, raw};
 use crate::domain::type_indexes::{IndexedField, TypeIndex};
-use crate::query::{BY_ADDRESS, Demand, Filter, Limits, Node, OWN_OPERATOR, Path, STORED, Sort};
+use crate::query::{BOUNDS, BY_ADDRESS, Demand, Filter, Limits, Node, OWN_OPERATOR, Path, STORED, Sort};
 use crate::service::types::catalog::{TypeCatalog, TypeEntry};
 use crate::store::collections::{INDEXED, SLOTS, TYPES};
 use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, Located, Step, Store, StoreError, Total};
@@ -106,9 +106,7 @@ impl<'q> IndexQuery<'q> {
         let is_same = self.is_same_type(store, max_time);
         let (is_same, works, has_unfit) =
             try_join!(is_same, works(store, max_time), store.has_any(INDEXED, slot, max_time))?;
-        let concerns = |id: Option<i64>| id.is_none_or(|id| id == type_id);
-        let is_left = works.iter().any(|work| is_work(work) && concerns(integer(work, "_id")));
-        Ok(is_same && is_made(&works) && !is_left && !has_unfit)
+        Ok(is_same && is_made(&works) && !Left::of(&works).concerns(type_id) && !has_unfit)
     }
 
     async fn is_same_type(&self, store: &dyn Store, max_time: Duration) -> Result<bool, StoreError> {
@@ -207,8 +205,7 @@ fn only_compares(said: &Bson) -> bool {
 
 /// Whether a condition is bounds.
 fn bounds(said: &Bson) -> bool {
-    let bounds = ["$gt", "$gte", "$lt", "$lte"];
-    said.as_document().is_some_and(|said| said.keys().all(|operator| bounds.contains(&operator.as_str())))
+    said.as_document().is_some_and(|said| said.keys().all(|operator| BOUNDS.contains(&operator.as_str())))
 }
 
 /// How many values a condition leaves.

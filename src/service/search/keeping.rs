@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Bson, doc};
 
-use super::documents::{DERIVED, Make, key_value, object_of, unfit};
-use super::state::WORK_BEGIN;
-use crate::domain::document::{integer, raw};
+use super::documents::{DERIVED, Make, key_value, object_of, of_type};
+use super::state::type_work;
+use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
-use crate::domain::searchable::{EVERY, shape};
+use crate::domain::searchable::shape;
 use crate::query::Filter;
 use crate::service::claims::changes::{Changed, types_in};
 use crate::service::objects::bulk::give_way;
 use crate::service::types::catalog::{TypeEntry, Types, compiled};
-use crate::store::collections::{INDEXED, SEARCH, SEARCH_WORK};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
 /// One query finds at most this many documents.
@@ -137,15 +135,13 @@ pub(in crate::service) async fn of_types(
         if is_new {
             continue;
         }
-        let found = store.first(SEARCH_WORK, FindQuery::new(Filter::equals("_id", type_id), max_time)).await?;
-        let work = after.is_some().then(|| raw(&doc! { "_id": type_id, "after": WORK_BEGIN }));
-        outcome.changes.extend(Change::between(SEARCH_WORK, found, work));
+        outcome.changes.extend(type_work(store, type_id, after.is_some(), max_time).await?);
         if after.is_none() {
             // Objects that the unit removes by a condition, and not one by one.
-            let filter = doc! { "terms": EVERY, "type_id": Bson::Int64(type_id) };
-            outcome.changes.push(Change::DeleteMany { collection: SEARCH, filter: Filter::ours(&filter) });
-            let filter = Filter::one_of("i0.t", [Bson::Int64(type_id), unfit(type_id).into()]);
-            outcome.changes.push(Change::DeleteMany { collection: INDEXED, filter });
+            outcome.changes.extend(DERIVED.map(|(collection, _)| {
+                let filter = Filter::ours(&of_type(collection, type_id));
+                Change::DeleteMany { collection, filter }
+            }));
         }
     }
     Ok(outcome)

@@ -49,10 +49,19 @@ impl Left {
     /// # Errors
     /// Errors of the store.
     pub async fn read(store: &dyn Store, max_time: Duration) -> Result<Self, StoreError> {
-        let found = works(store, max_time).await?;
-        let all = found.iter().find(|work| text(work, "_id") == Some(ALL));
+        Ok(Self::of(&works(store, max_time).await?))
+    }
+
+    /// What these documents of work say.
+    pub(super) fn of(works: &Documents) -> Self {
+        let all = works.iter().find(|work| text(work, "_id") == Some(ALL));
         let all_after = all.map(|work| integer(work, "after").unwrap_or(WORK_BEGIN));
-        Ok(Self { all_after, types: found.iter().filter_map(|work| integer(work, "_id")).collect() })
+        Self { all_after, types: works.iter().filter_map(|work| integer(work, "_id")).collect() }
+    }
+
+    /// Whether objects of a type are among it.
+    pub(super) fn concerns(&self, type_id: i64) -> bool {
+        self.all_after.is_some() || self.types.contains(&type_id)
     }
 }
 
@@ -167,15 +176,30 @@ pub(in crate::service) async fn begin_type(
     max_time: Duration,
 ) -> Result<(), StoreError> {
     loop {
-        let query = FindQuery::new(Filter::equals("_id", type_id), max_time);
-        let found = store.first(SEARCH_WORK, query).await?;
-        let work = raw(&doc! { "_id": type_id, "after": WORK_BEGIN });
-        match store.commit(Unit::of(Change::put(SEARCH_WORK, found, work))).await {
+        let Some(work) = type_work(store, type_id, true, max_time).await? else { return Ok(()) };
+        match store.commit(Unit::of(work)).await {
             // A step of the same work was faster.
             Err(StoreError::Stale | StoreError::Duplicate { .. }) => {}
             outcome => return outcome.map(drop),
         }
     }
+}
+
+/// The change after which the documents of all objects of a type are to be made, or none of them. A step that has read objects
+/// before it fails: `turn` is another one.
+///
+/// # Errors
+/// Errors of the store.
+pub(super) async fn type_work(
+    store: &dyn Store,
+    type_id: i64,
+    is_wanted: bool,
+    max_time: Duration,
+) -> Result<Option<Change>, StoreError> {
+    let found = store.first(SEARCH_WORK, FindQuery::new(Filter::equals("_id", type_id), max_time)).await?;
+    let turn = found.as_deref().and_then(|found| integer(found, "turn")).unwrap_or_default() + 1;
+    let work = is_wanted.then(|| raw(&doc! { "_id": type_id, "after": WORK_BEGIN, "turn": turn }));
+    Ok(Change::between(SEARCH_WORK, found, work))
 }
 
 fn noted(found: &Documents, has_work: bool) -> Unit {
